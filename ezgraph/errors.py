@@ -1,0 +1,458 @@
+"""Every error a person can meet, by who must act: the author of a graph, the author of a node, the caller, the operator.
+
+An error is data first and text last; the text says what happened, where, and what to write instead.  Rules M1, M2, M3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import final
+
+from attrs import frozen
+
+
+class EzGraphError(Exception):
+    """The root of the hierarchy: `except EzGraphError` catches what this library raises, and nothing else."""
+
+
+# ------------------------------------------------------------------------------------------------ the author of a graph
+
+
+@final
+@frozen
+class Problem:
+    """One thing that is wrong in a definition.
+
+    Attributes:
+        kind: A short stable name, such as `unknown-target`.
+        place: Where it stands: a node, a handler, an edge, a field.
+        what: What is wrong.
+        mend: What to write instead.
+    """
+
+    kind: str
+    place: str
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what} [{self.kind}]\n    {self.mend}"
+
+
+class DefinitionError(EzGraphError):
+    """A graph's definition is wrong.  All of its problems are raised together.  Rule M3.
+
+    Attributes:
+        graph: The graph's name.
+        problems: Everything that is wrong, in the order of the definition.
+    """
+
+    def __init__(self, graph: str, problems: Iterable[Problem]) -> None:
+        self.graph, self.problems = graph, tuple(problems)
+        found = len(self.problems)
+        head = f"graph {graph!r} has {found} problem{'s' if found > 1 else ''}:"
+        super().__init__("\n".join([head, *(f"- {p}" for p in self.problems)]))
+
+
+# ------------------------------------------------------------------------------------------------- the author of a node
+
+
+class NodeError(EzGraphError):
+    """A node did what it may not, or failed.
+
+    Attributes:
+        node: The node's id, empty where no node is known yet (a response that could not be built).
+    """
+
+    def __init__(self, node: str, text: str) -> None:
+        self.node = node
+        super().__init__(text)
+
+
+class InvalidResponse(NodeError):
+    """A response or a message was built wrongly.  Rules A3, A4.
+
+    Attributes:
+        call: The builder that was called, such as `fanout`.
+    """
+
+    def __init__(self, call: str, problem: str, mend: str) -> None:
+        self.call = call
+        super().__init__("", f"{call}: {problem}. {mend}")
+
+
+class OwnershipError(NodeError):
+    """A node returned what its placement does not allow.  Nothing of the step was published.  Rule B6.
+
+    Attributes:
+        placement: Where the node stands: `conversation` or `internal`.
+        origin: Where the response came from: `tool`, `run` or `response hook`.
+        handler: The method that returned it.
+        response: What was returned.
+        allowed: The names of what may be returned there.
+    """
+
+    def __init__(  # noqa: PLR0913  facts of one breach
+        self,
+        node: str,
+        placement: str,
+        origin: str,
+        handler: str,
+        response: object,
+        allowed: Sequence[str],
+        mend: str,
+    ) -> None:
+        self.placement, self.origin, self.handler = placement, origin, handler
+        self.response, self.allowed = response, tuple(allowed)
+        super().__init__(
+            node,
+            f"{node}.{handler} returned {response!r}: a {origin} in {placement} placement may return "
+            f"{', '.join(allowed)}. {mend}",
+        )
+
+
+class ConflictError(NodeError):
+    """The calls of one model message chose routes that exclude each other; nothing was published.  Rule D4.
+
+    Attributes:
+        outcomes: Every call of the batch with its outcome, in call order: (call id, tool name, response).
+    """
+
+    def __init__(self, node: str, outcomes: Sequence[tuple[str, str, object]]) -> None:
+        self.outcomes = tuple(outcomes)
+        calls = "; ".join(f"{name} ({call}) gave {response!r}" for call, name, response in outcomes)
+        super().__init__(
+            node,
+            f"{node}: the tool calls of one message exclude each other: {calls}. Let one tool decide, or compile with "
+            'on_conflict="feedback" so that the model chooses again.',
+        )
+
+
+class RoutingError(NodeError):
+    """A route leads where it may not."""
+
+
+class UnknownTarget(RoutingError):
+    """A node that the graph does not have was named.  Rule A3.
+
+    Attributes:
+        target: The name that is not there.
+        known: The names that are, in registration order.
+    """
+
+    def __init__(self, node: str, target: str, known: Sequence[str]) -> None:
+        self.target, self.known = target, tuple(known)
+        super().__init__(
+            node,
+            f"{node} names {target}, which this graph does not have. It has {', '.join(known)}. "
+            f"Register {target} with stages() or workers(), or name one of these.",
+        )
+
+
+class UndeclaredRoute(RoutingError):
+    """A handler took a route that its return annotation does not declare, so that no drawing shows it.
+
+    Attributes:
+        handler: The method that returned it.
+        route: What it returned.
+        declared: The routes its annotation declares.
+    """
+
+    def __init__(self, node: str, handler: str, route: str, declared: Sequence[str]) -> None:
+        self.handler, self.route, self.declared = handler, route, tuple(declared)
+        ways = ", ".join(declared) or "no route"
+        super().__init__(
+            node,
+            f"{node}.{handler} returned {route}, but its return annotation declares {ways}. "
+            f"Add {route} to the annotation.",
+        )
+
+
+class StateTypeError(NodeError):
+    """A value is not of the type that its cell or output declares; nothing was written.  Rule F3.
+
+    Attributes:
+        path: Where in the value, from `$`.
+        expected: The declared type there, as text.
+        found: The type that stands there, as text.
+    """
+
+    def __init__(self, node: str, path: str, expected: str, found: str) -> None:
+        self.path, self.expected, self.found = path, expected, found
+        super().__init__(node, f"{node}: {path} must be {expected}, and is {found}. Nothing was written.")
+
+
+class NoState(NodeError):
+    """An absent state was read, and its type cannot be built with no arguments.  Rule F8.
+
+    Attributes:
+        owner: The node whose state is absent.
+        writers: What could write it.
+    """
+
+    def __init__(self, node: str, owner: str, writers: Sequence[str]) -> None:
+        self.owner, self.writers = owner, tuple(writers)
+        super().__init__(
+            node,
+            f"{node} read the state of {owner}, which nothing has written yet. "
+            f"Give its fields defaults, or write it first: {', '.join(writers)}.",
+        )
+
+
+class NoResult(NodeError):
+    """There is no result of that worker here.  Rule E2.
+
+    Attributes:
+        worker: The worker that was asked for.
+        available: The workers whose results can be read here.
+    """
+
+    def __init__(self, node: str, worker: str, available: Sequence[str]) -> None:
+        self.worker, self.available = worker, tuple(available)
+        here = ", ".join(available) or "none"
+        super().__init__(
+            node,
+            f"{node} asked for the result of {worker}; results that can be read here: {here}. "
+            "Join the worker into this stage, or pass default=.",
+        )
+
+
+class OutputError(NodeError):
+    """A worker did not yield a value of its output type.  Rule A6."""
+
+
+class RoundLimit(NodeError):
+    """The model went on calling tools past the node's round limit.  Rule G3.
+
+    Attributes:
+        limit: Model messages allowed in one run of the node.
+    """
+
+    def __init__(self, node: str, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            node,
+            f"{node}: the model called tools in {limit} messages without an answer or a route. "
+            "Set `rounds` on the node, or let a tool route.",
+        )
+
+
+class StepTimeout(NodeError):
+    """A node or a tool took longer than its timeout; what it staged was discarded.  Rule G7.
+
+    Attributes:
+        seconds: The timeout.
+        tool: The tool's name, or None where the whole node was timed.
+    """
+
+    def __init__(self, node: str, seconds: float, tool: str | None = None) -> None:
+        self.seconds, self.tool = seconds, tool
+        where = f"{node}.{tool}" if tool else node
+        super().__init__(node, f"{where} took longer than its timeout of {seconds:g} s. Nothing was published.")
+
+
+class StepOver(NodeError):
+    """A context was used after its step had ended (a thread that outlived its timeout, a context that was kept)."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node, f"{node}: this context's step is over. Nothing was written; do not keep a context.")
+
+
+class StepFailed(NodeError):
+    """A handler, a hook or a model raised.  The original error is `error` and `__cause__`.  Rule D6.
+
+    Attributes:
+        error: What was raised.
+        tool: The tool that raised, if one did.
+        call: The id of its call, if one did.
+    """
+
+    def __init__(self, node: str, error: Exception, tool: str | None = None, call: str | None = None) -> None:
+        self.error, self.tool, self.call = error, tool, call
+        where = f"{node}.{tool} (call {call})" if tool else node
+        super().__init__(node, f"{where} raised {type(error).__name__}: {error}")
+
+
+class ModelStopped(NodeError):
+    """The model broke off, so that what it said is not an answer.
+
+    Attributes:
+        reason: The model's stop reason: `length` or `filtered`.
+    """
+
+    def __init__(self, node: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(node, f"{node}: the model stopped early ({reason}). Nothing was published; try again.")
+
+
+class ScriptError(EzGraphError):
+    """A scripted model's script does not fit the run: it is used up, or steps are left over.
+
+    Attributes:
+        node: The node that asked, or None when the script was closed.
+        left: How many steps of the script were not played.
+    """
+
+    def __init__(self, node: str | None, left: int, text: str) -> None:
+        self.node, self.left = node, left
+        super().__init__(text)
+
+
+# ------------------------------------------------------------------------------------------------------------ the caller
+
+
+class CallerError(EzGraphError):
+    """A call into a session cannot be carried out.
+
+    Attributes:
+        session: The session's id, empty where none is concerned.
+    """
+
+    def __init__(self, session: str, text: str) -> None:
+        self.session = session
+        super().__init__(text)
+
+
+class InvalidInput(CallerError):
+    """An argument of a call is not what it must be."""
+
+
+class RunningLoop(CallerError):
+    """A blocking call was made where an event loop runs.  Rule G5."""
+
+    def __init__(self, call: str, instead: str) -> None:
+        self.call, self.instead = call, instead
+        super().__init__("", f"{call}() was called inside a running event loop. Write `{instead}`.")
+
+
+class SessionCompleted(CallerError):
+    """Input came to a session that is completed.  Rule G6."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(session, f"session {session!r} is completed. Use another session id to start anew.")
+
+
+class UnfinishedWork(CallerError):
+    """New input came while work of an earlier turn is unfinished.  Rule G6.
+
+    Attributes:
+        work: What is left, in words.
+    """
+
+    def __init__(self, session: str, work: Sequence[str]) -> None:
+        self.work = tuple(work)
+        super().__init__(
+            session,
+            f"session {session!r} has unfinished work: {'; '.join(work)}. Call arecover({session!r}) first.",
+        )
+
+
+class StepLimit(CallerError):
+    """A turn's chain of node runs reached the step limit; what was published stands.  Rule E9.
+
+    Attributes:
+        limit: Node runs allowed in a row.
+        held: The nodes that did not start.
+    """
+
+    def __init__(self, session: str, limit: int, held: Sequence[str]) -> None:
+        self.limit, self.held = limit, tuple(held)
+        super().__init__(
+            session,
+            f"session {session!r}: {', '.join(held)} did not start: the turn reached its limit of {limit} steps. "
+            f"Go on with arecover({session!r}, step_limit={limit * 2}), or look for a loop.",
+        )
+
+
+class BranchFailed(CallerError):
+    """Branches of a turn failed; finished ones are kept and `arecover` runs only what is missing.  Rule E5.
+
+    Attributes:
+        failures: The errors, each with its `node`, in dispatch order.
+        held: The steps that the step limit held back besides.
+    """
+
+    def __init__(self, session: str, failures: Sequence[NodeError], held: Sequence[str] = ()) -> None:
+        self.failures, self.held = tuple(failures), tuple(held)
+        told = "; ".join(str(e) for e in failures)
+        more = f" The step limit held back {', '.join(held)}." if held else ""
+        super().__init__(
+            session,
+            f"session {session!r}: {len(failures)} of its branches failed: {told}.{more} "
+            f"Call arecover({session!r}) to run what is missing.",
+        )
+
+
+class RevisionConflict(CallerError):
+    """Another writer committed to the session first; this commit changed nothing.  Rule L2.
+
+    Attributes:
+        expected: The revision this turn built on.
+        found: The revision the store has, if it is known.
+    """
+
+    def __init__(self, session: str, expected: int, found: int | None) -> None:
+        self.expected, self.found = expected, found
+        now = "a later one" if found is None else str(found)
+        super().__init__(
+            session,
+            f"session {session!r}: this turn built on revision {expected}, and the store has {now}. "
+            "Another turn committed first; nothing of this step was written. Call again.",
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------- the operator
+
+
+class StoreError(EzGraphError):
+    """A store cannot do its work.
+
+    Attributes:
+        store: The store, as text: a path, or `memory`.
+    """
+
+    def __init__(self, store: str, text: str) -> None:
+        self.store = store
+        super().__init__(text)
+
+
+class StoreUnavailable(StoreError):
+    """The file cannot be opened, read or written (missing folder, read-only, locked, full)."""
+
+
+class ForeignFile(StoreError):
+    """The file is not a store of ours, or one of a format this version does not know.  It was not touched."""
+
+
+class CorruptSession(StoreError):
+    """What is stored for a session does not load as what the graph declares.  Rule L4.
+
+    Attributes:
+        session: The session's id.
+        path: Where in the stored document.
+    """
+
+    def __init__(self, store: str, session: str, path: str, problem: str) -> None:
+        self.session, self.path = session, path
+        super().__init__(
+            store,
+            f"session {session!r} in {store} does not load: {path}: {problem}. It was not changed.",
+        )
+
+
+class WrongGraph(StoreError):
+    """The session belongs to another graph.  Rule L5.
+
+    Attributes:
+        session: The session's id.
+        stored: The graph that wrote it.
+        expected: The graph that asked.
+    """
+
+    def __init__(self, store: str, session: str, stored: str, expected: str) -> None:
+        self.session, self.stored, self.expected = session, stored, expected
+        super().__init__(
+            store,
+            f"session {session!r} in {store} belongs to graph {stored!r}, not to {expected!r}. "
+            "Use another session id or another file.",
+        )

@@ -1,0 +1,158 @@
+"""The builder an author talks to: an immutable definition, told piece by piece, judged by `compile` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, final, overload
+
+from attrs import evolve, frozen
+from typing_extensions import TypeVar
+
+from ezgraph.errors import InvalidInput
+from ezgraph.models.contract import Model
+from ezgraph.nodes import Conversation, Node, Stage, Worker
+from ezgraph.session import END
+
+if TYPE_CHECKING:
+    from ezgraph.runtime.compiled import CompiledGraph
+    from ezgraph.runtime.events import Listener
+    from ezgraph.stores.contract import Store
+
+Shared = TypeVar("Shared", default=None)
+
+End: TypeAlias = Literal["END"]
+OnConflict: TypeAlias = Literal["raise", "feedback"]
+AtEnd: TypeAlias = Literal["complete", "wait"]
+
+
+@final
+@frozen
+class Edge:
+    """`edge(source, target)`: after the source, the target.  Rule E1."""
+
+    source: type[Node[Any, Any]]
+    target: type[Node[Any, Any]] | End
+
+
+@final
+@frozen
+class Join:
+    """`join(sources, to=target)`: when all sources are done, the target, once.  Rule E2."""
+
+    sources: tuple[type[Node[Any, Any]], ...]
+    target: type[Node[Any, Any]]
+
+
+@final
+@frozen
+class Definition:
+    """What an author has said of a graph, as said: nothing in it has been judged.
+
+    Attributes:
+        name: The graph's id; its sessions carry it.
+        entry: The stage that a new session begins at.
+        context: The initial value of the graph's context.
+        stages: Registered stages, classes or instances, in order.
+        workers: Registered workers, classes or instances, in order.
+        edges: Declared edges, in order.
+        joins: Declared joins, in order.
+    """
+
+    name: str
+    entry: Any
+    context: Any = None
+    stages: tuple[Any, ...] = ()
+    workers: tuple[Any, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    joins: tuple[Join, ...] = ()
+
+
+@final
+class Graph(Generic[Shared]):
+    """A graph's definition.  Every method returns a new one; `compile` judges it as a whole.
+
+        claims = (
+            Graph("claims", entry=Intake)
+            .stages(Intake, Settle)
+            .workers(Valuation, FraudCheck)
+            .join((Valuation, FraudCheck), to=Settle)
+        )
+
+    Args:
+        name: The graph's id; its sessions carry it.
+        entry: The stage's class that a new session begins at; it need not be registered again.
+        context: The initial value of the graph's context; its type is what nodes of this graph may ask for.
+    """
+
+    @overload
+    def __init__(self: Graph[None], name: str, *, entry: type[Node[Any, None]]) -> None: ...
+    @overload
+    def __init__(self, name: str, *, entry: type[Node[Any, Shared]], context: Shared) -> None: ...
+    def __init__(self, name: str, *, entry: Any, context: Any = None) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInput("", f'Graph(name={name!r}): a graph needs a name. Write Graph("claims", entry=Intake).')
+        self.definition = Definition(name, entry, context)
+
+    def _with(self, definition: Definition) -> Graph[Shared]:
+        new = cast("Graph[Shared]", object.__new__(Graph))
+        new.definition = definition
+        return new
+
+    def stages(self, *nodes: type[Stage[Any, Shared]] | Stage[Any, Shared]) -> Graph[Shared]:
+        """Register stages: classes, or instances where a constructor takes arguments."""
+        return self._with(evolve(self.definition, stages=self.definition.stages + nodes))
+
+    def workers(self, *nodes: type[Worker[Any, Any, Shared]] | Worker[Any, Any, Shared]) -> Graph[Shared]:
+        """Register workers: classes, or instances where a constructor takes arguments."""
+        return self._with(evolve(self.definition, workers=self.definition.workers + nodes))
+
+    def edge(self, source: type[Node[Any, Shared]], target: type[Node[Any, Shared]] | End, /) -> Graph[Shared]:
+        """After `source`, `target`; `END` ends that path.  Rule E1."""
+        return self._with(evolve(self.definition, edges=(*self.definition.edges, Edge(source, target))))
+
+    def join(
+        self, sources: tuple[type[Worker[Any, Any, Shared]], ...], /, *, to: type[Node[Any, Shared]]
+    ) -> Graph[Shared]:
+        """When all of `sources` are done, `to`, once.  Rules E1, E2."""
+        return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to))))
+
+    def compile(  # noqa: PLR0913  everything a graph is given at once
+        self,
+        *,
+        store: Store | None = None,
+        model: Model | None = None,
+        end_session: Sequence[type[Conversation[Any, Any]]] = (),
+        on_conflict: OnConflict = "raise",
+        at_end: AtEnd = "complete",
+        max_branches: int | None = None,
+        listener: Listener | None = None,
+    ) -> CompiledGraph:
+        """Judge the definition and make it runnable.
+
+        Args:
+            store: Where sessions are kept; by default in memory, for this compiled graph alone.
+            model: What drives conversations and model-driven workers that bring none of their own.
+            end_session: The conversations whose model may end the session.  Rule D5.
+            on_conflict: Whether conflicting tool calls fail the step or are told to the model.  Rule D4.
+            at_end: Whether END completes the session, or waits at the entry for more.  Rule H6.
+            max_branches: How many branches may run at once; None for no limit.  The result is the same.  Rule E4.
+            listener: Called with every event; without one none is made.  Rule G8.
+
+        Raises:
+            DefinitionError: Everything that is wrong with the definition, at once.
+        """
+        from ezgraph.runtime.compiled import CompiledGraph  # noqa: PLC0415  `import ezgraph` loads no asyncio
+
+        return CompiledGraph.of(
+            self.definition,
+            store=store,
+            model=model,
+            end_session=end_session,
+            on_conflict=on_conflict,
+            at_end=at_end,
+            max_branches=max_branches,
+            listener=listener,
+        )
+
+
+__all__ = ["END", "Definition", "Edge", "End", "Graph", "Join"]

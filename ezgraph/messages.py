@@ -1,0 +1,99 @@
+"""What a history is made of: messages, the tool calls in them, and what they cost.  Values only."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+from attrs import Attribute, field, frozen
+
+from ezgraph.errors import InvalidResponse
+
+Role: TypeAlias = Literal["user", "assistant", "tool"]
+
+
+@final
+@frozen
+class Usage:
+    """What model work cost.
+
+    Attributes:
+        input_tokens: Tokens read.
+        output_tokens: Tokens written.
+        requests: Model requests made.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.requests + other.requests,
+        )
+
+
+@final
+@frozen
+class ToolCall:
+    """A model's wish to call a tool.
+
+    Attributes:
+        id: The provider's id of the call; its result message carries the same.
+        name: The tool's name.
+        arguments: The arguments as JSON text, as the model wrote them; not yet validated.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+def _fits_its_role(message: Message, _: Attribute[Role], role: Role) -> None:
+    if role not in ("user", "assistant", "tool"):
+        raise InvalidResponse("Message", f"{role!r} is not a role", "Write user(), assistant() or tool_result().")
+    if message.calls and role != "assistant":
+        raise InvalidResponse("Message", f"a {role} message has no calls", "Write assistant(text, calls).")
+    if (message.call is not None) != (role == "tool"):
+        raise InvalidResponse("Message", "`call` belongs to a tool message", "Write tool_result(call, text).")
+
+
+@final
+@frozen
+class Message:
+    """One message of a history.  Build it with `user`, `assistant` or `tool_result`.
+
+    Attributes:
+        role: Who speaks.
+        text: What is said; may be empty beside calls.
+        calls: The tool calls of an assistant message.
+        call: In a tool message: the id of the call it answers.
+        internal: Meant for the machine, not said by the customer, and never shown as the customer's.  Rule C3.
+    """
+
+    role: Role = field(validator=_fits_its_role)
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call: str | None = None
+    internal: bool = False
+
+
+def user(text: str) -> Message:
+    """What the customer says."""
+    return Message("user", text)
+
+
+def instruction(text: str) -> Message:
+    """What the program tells a model in the customer's place: internal, never shown as the customer's.  Rule C3."""
+    return Message("user", text, internal=True)
+
+
+def assistant(text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
+    """What the model, or the program in its place, says."""
+    return Message("assistant", text, calls)
+
+
+def tool_result(call: str, text: str) -> Message:
+    """The one answer to a tool call.  Rule D1."""
+    return Message("tool", text, call=call)

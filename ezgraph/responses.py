@@ -1,0 +1,280 @@
+"""The seven responses and their builders: frozen, final values that say what happens next, with no behaviour beyond that.
+
+What each means is table A of the rules; who may return which is table B, `ezgraph.algebra.ownership`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast, final, overload
+
+from attrs import Attribute, evolve, field, frozen
+from typing_extensions import Never, Self, TypeVar
+
+from ezgraph.errors import InvalidResponse
+from ezgraph.messages import Message, Usage, instruction
+
+if TYPE_CHECKING:
+    from ezgraph.nodes import Stage, Worker
+
+# The names of type variables show in the messages of both checkers, so they are named for people.
+State = TypeVar("State")
+Output = TypeVar("Output")
+Output_co = TypeVar("Output_co", covariant=True, default=Never)
+Target_co = TypeVar("Target_co", bound="Stage[Any, Any]", covariant=True, default="Stage[Any, Any]")
+Workers_co = TypeVar("Workers_co", bound="Worker[Any, Any, Any]", covariant=True, default="Worker[Any, Any, Any]")
+StageType = TypeVar("StageType", bound="Stage[Any, Any]")
+W1 = TypeVar("W1", bound="Worker[Any, Any, Any]")
+W2 = TypeVar("W2", bound="Worker[Any, Any, Any]")
+W3 = TypeVar("W3", bound="Worker[Any, Any, Any]")
+W4 = TypeVar("W4", bound="Worker[Any, Any, Any]")
+
+
+class Unset(Enum):
+    """The type of `UNSET`: nothing was given, which is not the same as `None`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+
+Placement: TypeAlias = Literal["conversation", "internal"]
+"""How a node is run: as an owner of the turn, or scheduled inside one."""
+
+
+@frozen
+class Builders:
+    """What every response can carry.
+
+    Attributes:
+        usage: Added to the accounting of the node.
+        feedback: From a tool only: what the model reads as the call's result.
+        messages: From a tool only: extra messages for the current history, after all results of the batch.
+        cleanup: From a tool only: run once, after the model has seen the result or when the step ends before.
+            Process-local: never stored, and outside equality.
+    """
+
+    usage: Usage | None = None
+    feedback: str | None = None
+    messages: tuple[Message, ...] = ()
+    cleanup: Callable[[], object] | None = field(default=None, eq=False)
+
+    def with_usage(self, usage: Usage) -> Self:
+        """Add `usage` to the accounting of the node that answers."""
+        return evolve(self, usage=usage if self.usage is None else self.usage + usage)
+
+    def with_tool_feedback(self, text: str) -> Self:
+        """Let the model read `text` as the result of this call, in place of the default.  Rule B5: from a tool only."""
+        return evolve(self, feedback=text)
+
+    def with_messages(self, messages: Iterable[Message]) -> Self:
+        """Append `messages` to the current history, after all results of the batch.  Rule B5: from a tool only."""
+        return evolve(self, messages=(*self.messages, *messages))
+
+    def with_cleanup(self, cleanup: Callable[[], object]) -> Self:
+        """Call `cleanup` once, when the model has seen the result or the step ends.  Rule B5: from a tool only."""
+        return evolve(self, cleanup=cleanup)
+
+
+def _named(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def _placed(value: object) -> Placement | None:
+    """Where a node class stands; None for anything that is not one."""
+    placement: Placement | None = getattr(value, "placement", None) if isinstance(value, type) else None
+    return placement
+
+
+def _is_stage(response: Go[Any] | DirectTo[Any], _: Attribute[Any], target: object) -> None:
+    if _placed(target) != "conversation":
+        call, rest = ("go", "") if isinstance(response, Go) else ("direct_to", ", text")
+        mend = f"{call}(Stage{rest}) takes one Conversation or GraphNode class"
+        if _placed(target) == "internal":
+            mend += "; a worker is reached by fanout(A, B) or an edge"
+        raise InvalidResponse(call, f"{_named(target)} is not a stage", mend + ".")
+
+
+def _are_workers(_: object, __: Attribute[Any], workers: tuple[object, ...]) -> None:
+    mend = "Write fanout(A, B, ...) with two or more different Worker classes."
+    for worker in workers:
+        if _placed(worker) != "internal":
+            raise InvalidResponse("fanout", f"{_named(worker)} is not a worker", mend)
+    if len(workers) < 2:
+        raise InvalidResponse("fanout", f"{len(workers)} given", mend)
+    if len(set(workers)) < len(workers):
+        raise InvalidResponse("fanout", f"a worker is named twice in {', '.join(map(_named, workers))}", mend)
+
+
+def _is_text(response: object, _: Attribute[Any], text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidResponse(
+            type(response).__name__, f"the text is {text!r}", "Say something: the customer reads it. Rule A4."
+        )
+
+
+@final
+@frozen(kw_only=True)
+class Go(Builders, Generic[Target_co]):
+    """The target becomes the cursor, durably, and runs within this turn.  Built by `go`."""
+
+    target: type[Target_co] = field(validator=_is_stage)
+    state: object = UNSET
+    message: Message | None = None
+
+    def with_state(self: Go[Stage[State, Any]], state: State) -> Go[Target_co]:
+        """Make `state` the target's node state; it must be of the target's own state type."""
+        return cast("Go[Target_co]", evolve(self, state=state))
+
+    def with_message(self, message: str | Message) -> Self:
+        """Append `message` to the target's history, as its incoming message.  A `str` is an internal instruction."""
+        return evolve(self, message=instruction(message) if isinstance(message, str) else message)
+
+
+@final
+@frozen(kw_only=True)
+class DirectTo(Builders, Generic[Target_co]):
+    """The program's own text is the reply; the target owns the next turn and does not run now.  Built by `direct_to`."""
+
+    target: type[Target_co] = field(validator=_is_stage)
+    text: str = field(validator=_is_text)
+    state: object = UNSET
+    message: Message | None = None
+
+    def with_state(self: DirectTo[Stage[State, Any]], state: State) -> DirectTo[Target_co]:
+        """Make `state` the target's node state; it must be of the target's own state type."""
+        return cast("DirectTo[Target_co]", evolve(self, state=state))
+
+    def with_message(self, message: str | Message) -> Self:
+        """Append `message` to the target's history.  A `str` is an internal instruction."""
+        return evolve(self, message=instruction(message) if isinstance(message, str) else message)
+
+
+@final
+@frozen(kw_only=True)
+class Fanout(Builders, Generic[Workers_co]):
+    """Branches open for different workers; none of them becomes the cursor.  Built by `fanout`."""
+
+    workers: tuple[type[Workers_co], ...] = field(validator=_are_workers)
+
+
+@final
+@frozen(kw_only=True)
+class Stay(Builders):
+    """Corrective feedback to the model; its loop goes on.  From a tool handler only.  Built by `stay`."""
+
+    text: str
+
+
+@final
+@frozen(kw_only=True)
+class Direct(Builders):
+    """The program's own text is the reply; the node keeps the cursor.  Built by `direct`."""
+
+    text: str = field(validator=_is_text)
+
+
+@final
+@frozen(kw_only=True)
+class Finish(Builders):
+    """The graph completes with the program's own text.  Built by `finish`."""
+
+    text: str = field(validator=_is_text)
+
+
+@final
+@frozen(kw_only=True)
+class TaskResult(Builders, Generic[Output_co]):
+    """The tool loop ends with a value of the node's output type; no route.  Built by `task_result`."""
+
+    value: Output_co
+
+
+def go(target: type[StageType], /) -> Go[StageType]:
+    """Make `target` the cursor and run it within this turn.
+
+    Raises:
+        InvalidResponse: `target` is not a stage's class.  Rules A3, B4.
+    """
+    return Go(target=target)
+
+
+def direct_to(target: type[StageType], text: str, /) -> DirectTo[StageType]:
+    """Reply with `text`; `target` owns the next turn and does not run now.
+
+    Raises:
+        InvalidResponse: `target` is not a stage's class, or `text` is empty.  Rules A3, A4, B4.
+    """
+    return DirectTo(target=target, text=text)
+
+
+@overload
+def fanout(first: type[W1], second: type[W2], /) -> Fanout[W1 | W2]: ...
+@overload
+def fanout(first: type[W1], second: type[W2], third: type[W3], /) -> Fanout[W1 | W2 | W3]: ...
+@overload
+def fanout(
+    first: type[W1], second: type[W2], third: type[W3], fourth: type[W4], /, *rest: type[W4]
+) -> Fanout[W1 | W2 | W3 | W4]: ...
+def fanout(*workers: type[Worker[Any, Any, Any]]) -> Fanout[Worker[Any, Any, Any]]:
+    """Open branches for at least two different workers.
+
+    Raises:
+        InvalidResponse: Fewer than two, a repeat, or something that is not a worker's class.  Rules A3, B4.
+    """
+    return Fanout(workers=workers)
+
+
+def stay(text: str, /) -> Stay:
+    """Tell the model what is wrong, from a tool handler; its loop goes on."""
+    return Stay(text=text)
+
+
+def direct(text: str, /) -> Direct:
+    """Stop model work and reply with `text`.
+
+    Raises:
+        InvalidResponse: `text` is empty.  Rule A4.
+    """
+    return Direct(text=text)
+
+
+def finish(text: str, /) -> Finish:
+    """Reply with `text` and complete the graph.
+
+    Raises:
+        InvalidResponse: `text` is empty.  Rule A4.
+    """
+    return Finish(text=text)
+
+
+def task_result(value: Output, /) -> TaskResult[Output]:
+    """Leave the tool loop with `value`, of the node's output type."""
+    return TaskResult(value=value)
+
+
+# Which responses each origin may give: the face of table B that a type checker reads.  Rule B2.
+Route: TypeAlias = Go["Stage[Any, Any]"] | Fanout["Worker[Any, Any, Any]"] | DirectTo["Stage[Any, Any]"] | Finish
+StageTool: TypeAlias = Route | Stay | Direct | TaskResult[object]
+StageRun: TypeAlias = Route | Direct | None
+StageHook: TypeAlias = Route | Direct | str | None
+WorkerTool: TypeAlias = Stay | Direct | TaskResult[Output]
+WorkerRun: TypeAlias = Direct | TaskResult[Output] | None
+WorkerHook: TypeAlias = Direct | TaskResult[Output] | str | None
+
+Response: TypeAlias = (
+    Go["Stage[Any, Any]"]
+    | DirectTo["Stage[Any, Any]"]
+    | Fanout["Worker[Any, Any, Any]"]
+    | Stay
+    | Direct
+    | Finish
+    | TaskResult[Output]
+)
+"""The closed union, for exhaustive matching.  Rule A2."""
+
+RESPONSES: Final = (Go, DirectTo, Fanout, Stay, Direct, Finish, TaskResult)

@@ -1,0 +1,1 @@
+"""The async shell: it runs nodes, feeds the algebra, commits and tells.  Nothing is decided here."""

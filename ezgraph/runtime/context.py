@@ -1,0 +1,181 @@
+"""What a node is handed: a view of the session as its step may see it, and a place to stage what it writes.
+
+Nothing here is published; the step's staged writes become part of its outcome when it ends well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
+
+from typing_extensions import TypeVar
+
+from ezgraph.errors import NoResult, StepOver
+from ezgraph.messages import Message
+from ezgraph.responses import UNSET, Unset
+from ezgraph.session import CONTEXT, Addition, History, Session
+
+if TYPE_CHECKING:
+    from ezgraph.nodes import Node, Stage, Worker
+    from ezgraph.plan import NodeSpec, Plan
+
+State = TypeVar("State")
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+Shared_co = TypeVar("Shared_co", covariant=True, default=object)
+
+_NO_MESSAGES = History()
+
+
+class Context(Generic[State, Shared_co]):
+    """What any node may do: read everything, save its own state.  One context serves one step and is not kept."""
+
+    __slots__ = ("_adds", "_cells", "_incoming", "_over", "_plan", "_results", "_session", "_spec", "_staged")
+
+    def __init__(  # noqa: PLR0913  made by the engine only
+        self,
+        plan: Plan,
+        spec: NodeSpec,
+        session: Session,
+        cells: Mapping[str, object],
+        results: Mapping[str, object],
+        incoming: Message | None,
+    ) -> None:
+        self._plan, self._spec, self._session = plan, spec, session
+        self._cells, self._results, self._incoming = cells, results, incoming
+        self._staged: dict[str, object] = {}
+        self._adds: dict[str, Addition] = {}
+        self._over = False
+
+    @property
+    def session(self) -> str:
+        """The session's id."""
+        return self._session.id
+
+    @property
+    def incoming(self) -> Message | None:
+        """The message this run was entered with, or None.  Rule B4."""
+        return self._incoming
+
+    @property
+    def state(self) -> State:
+        """This node's own state, with what this step saved.
+
+        Raises:
+            NoState: Nothing has written it, and its type has no value without arguments.  Rule F8.
+        """
+        return cast("State", self._cell(self._spec.id, self._spec))
+
+    @property
+    def shared(self) -> Shared_co:
+        """The graph's context, with what this step shared."""
+        staged = self._staged.get(CONTEXT, UNSET)
+        value = self._cells.get(CONTEXT, self._plan.context) if staged is UNSET else staged
+        return cast("Shared_co", value)
+
+    def save(self, state: State) -> None:
+        """Replace this node's state; published when the step is.
+
+        Raises:
+            StateTypeError: `state` is not of the declared type, to the last field.  Rule F3.
+        """
+        self._stage(self._spec.id, self._spec, state)
+
+    def read(self, node: type[Node[Value, Any]]) -> Value:
+        """Another node's state, in the version that this step may see.  Rules E4, F5.
+
+        Raises:
+            NoState: Nothing has written it, and its type has no value without arguments.
+            UnknownTarget: The graph has no such node.
+        """
+        spec = self._plan.find(self._spec.id, node)
+        return cast("Value", self._cell(spec.id, spec))
+
+    @overload
+    def result(self, worker: type[Worker[Any, Value, Any]]) -> Value: ...
+    @overload
+    def result(self, worker: type[Worker[Any, Value, Any]], *, default: Default) -> Value | Default: ...
+    def result(self, worker: type[Worker[Any, Value, Any]], *, default: Default | Unset = UNSET) -> Value | Default:
+        """The output of a worker that this step comes after.  Rule E2.
+
+        Args:
+            worker: Its class.
+            default: Returned where there is no such result.
+
+        Raises:
+            NoResult: There is none, and no default was given.
+            UnknownTarget: The graph has no such worker.
+        """
+        spec = self._plan.find(self._spec.id, worker)
+        if spec.id in self._results:
+            return cast("Value", self._results[spec.id])
+        if isinstance(default, Unset):
+            raise NoResult(self._spec.id, spec.id, tuple(self._results))
+        return default
+
+    @property
+    def history(self) -> Sequence[Message]:
+        """The messages of this node's history space, with what this step added.  A worker's is private to its run."""
+        return self._messages_of(self._spec)
+
+    # ---------------------------------------------------------------------------------------------- the engine's side
+
+    def _cell(self, key: str, spec: NodeSpec) -> object:
+        staged = self._staged.get(key, UNSET)
+        if staged is not UNSET:
+            return staged
+        if key in self._cells:
+            return self._cells[key]
+        return spec.initial_state(self._spec.id, self._plan)
+
+    def _stage(self, key: str, spec: NodeSpec, state: object) -> None:
+        if self._over:
+            raise StepOver(self._spec.id)
+        spec.check_state(self._spec.id, state)
+        self._staged[key] = state
+
+    def _messages_of(self, spec: NodeSpec) -> History:
+        published = self._session.histories.get(spec.space, _NO_MESSAGES) if spec.space else _NO_MESSAGES
+        added = self._adds.get(spec.space)
+        return published.extended(added.messages, added.drop) if added else published
+
+    def _add(self, space: str, *messages: Message) -> None:
+        added = self._adds.get(space)
+        self._adds[space] = Addition((*added.messages, *messages), added.drop) if added else Addition(messages)
+
+
+class StageContext(Context[State, Shared_co]):
+    """What a turn owner may do besides: write other nodes' state, the graph's context, and other histories."""
+
+    __slots__ = ()
+
+    def write(self, node: type[Node[Value, Any]], state: Value) -> None:
+        """Replace another node's state; published when the step is.  Rule F5.
+
+        Raises:
+            StateTypeError: `state` is not of that node's declared type.
+            UnknownTarget: The graph has no such node.
+        """
+        spec = self._plan.find(self._spec.id, node)
+        self._stage(spec.id, spec, state)
+
+    def share(self: StageContext[Any, Value], shared: Value) -> None:
+        """Replace the graph's context; published when the step is.
+
+        Raises:
+            StateTypeError: `shared` is not of the type of the graph's context.
+        """
+        if self._over:
+            raise StepOver(self._spec.id)
+        self._plan.check_context(self._spec.id, shared)
+        self._staged[CONTEXT] = shared
+
+    def append(self, stage: type[Stage[Any, Any]], message: Message) -> None:
+        """Append a message to the history that `stage` reads; published when the step is.  Rule F4.
+
+        Raises:
+            UnknownTarget: The graph has no such stage.
+        """
+        if self._over:
+            raise StepOver(self._spec.id)
+        self._add(self._plan.find(self._spec.id, stage).space, message)

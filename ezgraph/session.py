@@ -1,0 +1,327 @@
+"""A session as a value, and the delta that a step adds to it.  `apply` folds one into the other; nothing here decides.
+
+These are the engine's own values, made once a step: frozen `msgspec.Struct`, which is several times cheaper to make than
+an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is attrs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, final, overload
+
+from attrs import frozen
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ezgraph.messages import Message, Usage
+
+END: Final = "END"
+"""The cursor of a completed session, and an edge's target that ends its path."""
+
+CONTEXT: Final = "$context"
+"""The key of the graph's context cell among the cells.  No node may have an id that begins with `$`."""
+
+Status: TypeAlias = Literal["idle", "completed"]
+
+
+@final
+class History(Sequence[Message]):
+    """An immutable sequence of messages; appending costs what is appended, whatever the length.  Rule F7.
+
+    A view of the first `length` items of a list that views share.  The longest view appends in place, where no other
+    view can see it; any other appends to a copy.
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Sequence[Message] = ()) -> None:
+        self._items, self._length = list(items), len(items)
+
+    def extended(self, messages: Sequence[Message], drop: int = 0) -> History:
+        """A history with the last `drop` messages left out, and `messages` after the others."""
+        keep = self._length - drop
+        new = object.__new__(History)
+        new._items = self._items if keep == len(self._items) else self._items[:keep]  # noqa: SLF001  our own class
+        new._items.extend(messages)  # noqa: SLF001
+        new._length = keep + len(messages)  # noqa: SLF001
+        return new
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(self._length)))
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._items[index if index >= 0 else self._length + index]
+
+    def __iter__(self) -> Iterator[Message]:
+        for index in range(self._length):
+            yield self._items[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, History):
+            return NotImplemented
+        return self._length == other._length and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self._length, self[-1] if self._length else None))
+
+    def __repr__(self) -> str:
+        return f"History({list(self)!r})"
+
+
+class Head(Struct, frozen=True):
+    """Where a session stands, rewritten whole by the few steps that change it.
+
+    Attributes:
+        cursor: The id of the stage that owns the next turn, or END.
+        owed: The cursor's stage was entered and has not published.  Rule L7.
+        by_input: It was entered by input, which is not in the history before that step publishes.  Rule G4.
+        raised: Its last run raised; only `arecover` or new input enters it again.
+        run: Rises with every input, publication and recovery, and is never reused.
+        depth: Node runs in the turn's longest chain so far, this one included.  Rule E9.
+        incoming: The message that the owed step is handed.  Rule B4.
+    """
+
+    cursor: str
+    owed: bool = False
+    by_input: bool = False
+    raised: bool = False
+    run: int = 0
+    depth: int = 1
+    incoming: Message | None = None
+
+
+class Limits(Struct, frozen=True):
+    """What outcomes are checked against and session equality leaves out.  Rule L7.
+
+    Attributes:
+        generation: Rises with every recovery; an outcome of an older one is stale.
+        steps: The step limit of the turn.  Rule E9.
+    """
+
+    generation: int = 0
+    steps: int = 25
+
+
+class Row(Struct, frozen=True):
+    """The outcome of one worker of an activation: inserted once, never rewritten.
+
+    Attributes:
+        node: The worker's id.
+        output: What it yielded, of its output type.
+        depth: One more than the deepest row before it.
+        cells: What it saved: its own cell, or nothing.
+        usage: What it cost.
+    """
+
+    node: str
+    output: object
+    depth: int
+    cells: dict[str, object] = {}
+    usage: Usage | None = None
+
+
+class Activation(Struct, frozen=True):
+    """One opening of parallel work, while it is open.  Rule E2.
+
+    Attributes:
+        id: The run number that its opening took.
+        parent: The stage that opened it.
+        roots: The workers it opened with, in registration order.
+        depth: The depth of the step that opened it.
+        rows: The workers that are done, by id.
+        marks: The workers that failed since the last recovery.  Rule E5.
+    """
+
+    id: int
+    parent: str
+    roots: tuple[str, ...]
+    depth: int
+    rows: Mapping[str, Row] = {}
+    marks: frozenset[str] = frozenset()
+
+
+@final
+@frozen
+class ErrorRecord:
+    """One failed step, in the session's error log.  Rule G4.
+
+    Attributes:
+        run: The run or activation number in which it failed.
+        node: The node's id.
+        error: The error's class name.
+        text: What it said.
+    """
+
+    run: int
+    node: str
+    error: str
+    text: str
+
+
+class Addition(Struct, frozen=True):
+    """What a step adds to one history space.
+
+    Attributes:
+        messages: Appended, in order.
+        drop: Messages taken off the end first: the incoming one, where `on_enter` replaced it.
+    """
+
+    messages: tuple[Message, ...]
+    drop: int = 0
+
+
+class Session(Struct, frozen=True, eq=False):
+    """One durable conversation or job, as it stands after a commit.
+
+    Attributes:
+        id: Chosen by the caller.
+        graph: The name of the graph it belongs to.
+        revision: How many commits it has had.
+        head: Where it stands.
+        limits: Generation and step limit, outside equality.
+        cells: State by node id, and the graph's context under `CONTEXT`; absent until written.  Rules F1, F8.
+        histories: Messages by history space.  Rule F4.
+        usage: What was spent, by node id.
+        activation: The parallel work that is open.
+        results: What the workers joined into the cursor's stage yielded, by worker id.  Rule E2.
+        errors: The error log, outside equality.
+    """
+
+    id: str
+    graph: str
+    revision: int
+    head: Head
+    limits: Limits = Limits()
+    cells: Mapping[str, object] = {}
+    histories: Mapping[str, History] = {}
+    usage: Mapping[str, Usage] = {}
+    activation: Activation | None = None
+    results: Mapping[str, object] = {}
+    errors: tuple[ErrorRecord, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where all but generation, limit and error log is.  Rules G4, L7."""
+        if not isinstance(other, Session):
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in self.__struct_fields__
+            if name not in {"limits", "errors"}
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.graph, self.revision))
+
+
+class Delta(Struct, frozen=True):
+    """What one commit adds to a session: the unit that `settle` returns and a store writes.
+
+    Attributes:
+        session: The session's id.
+        graph: The graph's name.
+        revision: The revision it makes: one more than the one it builds on.
+        head: The new head, where it changes.
+        limits: The new limits, where they change.
+        cells: Cells replaced, by id.
+        messages: What is added, by history space.
+        usage: What is added, by node id.
+        opened: The activation this opens.
+        rows: Outcomes inserted into the open activation.
+        marks: Failed steps of the open activation; None takes all marks off.
+        closed: The open activation (or the one just opened) is dropped.
+        results: The results the cursor's stage can read, where they change.
+        errors: Appended to the error log.
+    """
+
+    session: str
+    graph: str
+    revision: int
+    head: Head | None = None
+    limits: Limits | None = None
+    cells: dict[str, object] = {}
+    messages: dict[str, Addition] = {}
+    usage: dict[str, Usage] = {}
+    opened: Activation | None = None
+    rows: tuple[Row, ...] = ()
+    marks: tuple[str, ...] | None = ()
+    closed: bool = False
+    results: dict[str, object] | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+
+
+def apply(session: Session, delta: Delta) -> Session:
+    """The session after `delta`.  Costs what the delta holds, never what the session does.
+
+    Args:
+        session: At the revision that the delta builds on.
+        delta: At most one activation is opened or closed in it.
+    """
+    activation = _activation_after(session.activation, delta)
+    cells, histories, usage = session.cells, session.histories, session.usage
+    if delta.cells:
+        cells = {**cells, **delta.cells}
+    if delta.messages:
+        histories = {**histories}
+        for space, added in delta.messages.items():
+            histories[space] = (histories.get(space) or History()).extended(added.messages, added.drop)
+    if delta.usage:
+        usage = {**usage}
+        for node, spent in delta.usage.items():
+            usage[node] = usage[node] + spent if node in usage else spent
+    return Session(
+        session.id,
+        session.graph,
+        delta.revision,
+        delta.head or session.head,
+        delta.limits or session.limits,
+        cells,
+        histories,
+        usage,
+        activation,
+        session.results if delta.results is None else delta.results,
+        session.errors + delta.errors if delta.errors else session.errors,
+    )
+
+
+def _activation_after(activation: Activation | None, delta: Delta) -> Activation | None:
+    if delta.closed:
+        return None
+    if delta.opened is not None:
+        activation = delta.opened
+    if activation is None:
+        return None
+    if delta.rows:
+        activation = replace(activation, rows={**activation.rows, **{row.node: row for row in delta.rows}})
+    if delta.marks is None:
+        return replace(activation, marks=frozenset())
+    return replace(activation, marks=activation.marks | set(delta.marks)) if delta.marks else activation
+
+
+@final
+@frozen
+class Turn:
+    """What one call into a session came to.
+
+    Attributes:
+        session: The session's id.
+        status: `idle` (the cursor waits for input) or `completed`.
+        reply: What the customer is told, or None.
+        cursor: The id of the node that owns the next turn, or END.
+        usage: What this turn spent.
+        revision: The session's revision after it.
+    """
+
+    session: str
+    status: Status
+    reply: str | None
+    cursor: str
+    usage: Usage
+    revision: int

@@ -1,0 +1,1 @@
+"""Where sessions are kept: a contract, memory and SQLite.  Bytes live here and nowhere else."""
