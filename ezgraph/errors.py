@@ -1,7 +1,9 @@
-"""Every error a person can meet, by who must act: the author of a graph, the author of a node, the caller, the operator.
+"""Every error a person can meet, by who must act: the author of a graph or of a node, the caller, the operator.
 
 An error is data first and text last; the text says what happened, where, and what to write instead.  Rules M1, M2, M3.
 """
+
+# ruff: noqa: N818  an error is named for what happened, and its root says that it is one
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ class OwnershipError(NodeError):
         allowed: The names of what may be returned there.
     """
 
-    def __init__(  # noqa: PLR0913  facts of one breach
+    def __init__(  # noqa: PLR0913, PLR0917  facts of one breach
         self,
         node: str,
         placement: str,
@@ -169,17 +171,18 @@ class UndeclaredRoute(RoutingError):
 
 
 class StateTypeError(NodeError):
-    """A value is not of the type that its cell or output declares; nothing was written.  Rule F3.
+    """A value is not of the type that its cell declares; nothing was written.  Rule F3.
 
     Attributes:
+        place: The cell, in words: `the state of Intake`, `the graph's context`.
         path: Where in the value, from `$`.
         expected: The declared type there, as text.
         found: The type that stands there, as text.
     """
 
-    def __init__(self, node: str, path: str, expected: str, found: str) -> None:
-        self.path, self.expected, self.found = path, expected, found
-        super().__init__(node, f"{node}: {path} must be {expected}, and is {found}. Nothing was written.")
+    def __init__(self, node: str, place: str, path: str, expected: str, found: str) -> None:
+        self.place, self.path, self.expected, self.found = place, path, expected, found
+        super().__init__(node, f"{node} wrote {place}: {path} must be {expected}, and is {found}. Nothing was written.")
 
 
 class NoState(NodeError):
@@ -298,7 +301,7 @@ class ScriptError(EzGraphError):
         super().__init__(text)
 
 
-# ------------------------------------------------------------------------------------------------------------ the caller
+# ----------------------------------------------------------------------------------------------------------- the caller
 
 
 class CallerError(EzGraphError):
@@ -401,7 +404,7 @@ class RevisionConflict(CallerError):
         )
 
 
-# ---------------------------------------------------------------------------------------------------------- the operator
+# --------------------------------------------------------------------------------------------------------- the operator
 
 
 class StoreError(EzGraphError):

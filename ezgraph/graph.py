@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ezgraph.runtime.events import Listener
     from ezgraph.stores.contract import Store
 
-Shared = TypeVar("Shared", default=None)
+# The names of type variables show in the messages of both checkers, so they are named for people.
+GraphContext = TypeVar("GraphContext", default=None)
 
 End: TypeAlias = Literal["END"]
 OnConflict: TypeAlias = Literal["raise", "feedback"]
@@ -68,7 +69,7 @@ class Definition:
 
 
 @final
-class Graph(Generic[Shared]):
+class Graph(Generic[GraphContext]):
     """A graph's definition.  Every method returns a new one; `compile` judges it as a whole.
 
         claims = (
@@ -85,34 +86,38 @@ class Graph(Generic[Shared]):
     """
 
     @overload
-    def __init__(self: Graph[None], name: str, *, entry: type[Node[Any, None]]) -> None: ...
+    def __init__(self: Graph[None], name: str, *, entry: type[Stage[Any, None]]) -> None: ...
     @overload
-    def __init__(self, name: str, *, entry: type[Node[Any, Shared]], context: Shared) -> None: ...
-    def __init__(self, name: str, *, entry: Any, context: Any = None) -> None:
+    def __init__(self, name: str, *, entry: type[Stage[Any, GraphContext]], context: GraphContext) -> None: ...
+    def __init__(self, name: object, *, entry: Any, context: Any = None) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("", f'Graph(name={name!r}): a graph needs a name. Write Graph("claims", entry=Intake).')
         self.definition = Definition(name, entry, context)
 
-    def _with(self, definition: Definition) -> Graph[Shared]:
-        new = cast("Graph[Shared]", object.__new__(Graph))
+    def _with(self, definition: Definition) -> Graph[GraphContext]:
+        new = cast("Graph[GraphContext]", object.__new__(Graph))
         new.definition = definition
         return new
 
-    def stages(self, *nodes: type[Stage[Any, Shared]] | Stage[Any, Shared]) -> Graph[Shared]:
+    def stages(self, *nodes: type[Stage[Any, GraphContext]] | Stage[Any, GraphContext]) -> Graph[GraphContext]:
         """Register stages: classes, or instances where a constructor takes arguments."""
         return self._with(evolve(self.definition, stages=self.definition.stages + nodes))
 
-    def workers(self, *nodes: type[Worker[Any, Any, Shared]] | Worker[Any, Any, Shared]) -> Graph[Shared]:
+    def workers(
+        self, *nodes: type[Worker[Any, Any, GraphContext]] | Worker[Any, Any, GraphContext]
+    ) -> Graph[GraphContext]:
         """Register workers: classes, or instances where a constructor takes arguments."""
         return self._with(evolve(self.definition, workers=self.definition.workers + nodes))
 
-    def edge(self, source: type[Node[Any, Shared]], target: type[Node[Any, Shared]] | End, /) -> Graph[Shared]:
+    def edge(
+        self, source: type[Node[Any, GraphContext]], target: type[Node[Any, GraphContext]] | End, /
+    ) -> Graph[GraphContext]:
         """After `source`, `target`; `END` ends that path.  Rule E1."""
         return self._with(evolve(self.definition, edges=(*self.definition.edges, Edge(source, target))))
 
     def join(
-        self, sources: tuple[type[Worker[Any, Any, Shared]], ...], /, *, to: type[Node[Any, Shared]]
-    ) -> Graph[Shared]:
+        self, sources: tuple[type[Worker[Any, Any, GraphContext]], ...], /, *, to: type[Node[Any, GraphContext]]
+    ) -> Graph[GraphContext]:
         """When all of `sources` are done, `to`, once.  Rules E1, E2."""
         return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to))))
 

@@ -1,4 +1,6 @@
-"""The kinds of node, for subclassing, and `@tool`.  What a node may do is in its context; when it runs is the plan's."""
+"""The kinds of node, for subclassing, and `@tool`.  What a node may do is in its context; when it runs, in the plan."""
+
+# ruff: noqa: ARG002  a hook's default does nothing with what it is handed
 
 from __future__ import annotations
 
@@ -102,9 +104,7 @@ class Conversation(Stage[State, Shared_contra]):
         """The system prompt of this run."""
         return self.__doc__ or ""
 
-    def on_enter(
-        self, ctx: StageContext[State, Shared_contra], message: Message | None
-    ) -> Maybe[Message | str | None]:
+    def on_enter(self, ctx: StageContext[State, Shared_contra], message: Message | None) -> Maybe[Message | str | None]:
         """See the incoming message, and perhaps return what to use in its place; None lets it stand.  Rule G2."""
         return None
 
@@ -124,7 +124,8 @@ class GraphNode(Stage[State, Shared_contra]):
 class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
     """A node that is scheduled inside a turn, yields an `Output`, and never routes.
 
-    A subclass gives `run`, or tools for a model to work with.  Its input is its state; its messages are private to a run.
+    A subclass gives `run`, or tools for a model to work with.  Its input is its state; its messages are private to one
+    run.
 
     Attributes:
         model: Its own model; None takes the one given to `compile`.
@@ -175,7 +176,7 @@ class ToolOptions:
 
 TOOL_MARK: Final = "__ezgraph_tool__"
 
-AnyWorker = TypeVar("AnyWorker", bound=Worker[Any, Any, Any])
+NodeWithTools = TypeVar("NodeWithTools", bound=Conversation[Any, Any] | Worker[Any, Any, Any])
 AnyConversation = TypeVar("AnyConversation", bound=Conversation[Any, Any])
 WorkerToolAnswer = TypeVar("WorkerToolAnswer", bound=Maybe[WorkerTool[object]])
 ToolAnswer = TypeVar("ToolAnswer", bound=Maybe[StageTool])
@@ -186,23 +187,24 @@ class ToolDecorator(Protocol):
 
     @overload
     def __call__(
-        self, handler: Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer], /
-    ) -> Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer]: ...
+        self, handler: Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer], /
+    ) -> Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer]: ...
     @overload
     def __call__(
         self, handler: Callable[Concatenate[AnyConversation, StageContext[State, Shared], Params], ToolAnswer], /
     ) -> Callable[Concatenate[AnyConversation, StageContext[State, Shared], Params], ToolAnswer]: ...
     @overload
     def __call__(  # pyright: ignore[reportOverlappingOverload]
-        self, handler: Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer], /
-    ) -> Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer]: ...
+        self, handler: Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer], /
+    ) -> Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer]: ...
 
 
-# A checker explains a refusal by one overload: mypy by the first, pyright by the last.  Both are the worker's.
+# A checker explains a refusal by one overload: mypy by the first, pyright by the last.  Both are the one that holds a
+# worker; what a worker's tool may answer, a conversation's may too.
 @overload
 def tool(
-    handler: Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer], /
-) -> Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer]: ...
+    handler: Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer], /
+) -> Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer]: ...
 @overload
 def tool(
     handler: Callable[Concatenate[AnyConversation, StageContext[State, Shared], Params], ToolAnswer], /
@@ -211,8 +213,8 @@ def tool(
 def tool(*, name: str | None = ..., timeout: float | None = ..., blocking: bool = ...) -> ToolDecorator: ...
 @overload
 def tool(  # pyright: ignore[reportOverlappingOverload]
-    handler: Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer], /
-) -> Callable[Concatenate[AnyWorker, Context[State, Shared], Params], WorkerToolAnswer]: ...
+    handler: Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer], /
+) -> Callable[Concatenate[NodeWithTools, Context[State, Shared], Params], WorkerToolAnswer]: ...
 def tool(
     handler: Any = None, /, *, name: str | None = None, timeout: float | None = None, blocking: bool = False
 ) -> Any:

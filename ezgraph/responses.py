@@ -1,4 +1,4 @@
-"""The seven responses and their builders: frozen, final values that say what happens next, with no behaviour beyond that.
+"""The seven responses and their builders: frozen, final values that say what happens next and do nothing themselves.
 
 What each means is table A of the rules; who may return which is table B, `ezgraph.algebra.ownership`.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Self, TypeAlias, cast, final, overload
 
 from attrs import Attribute, evolve, field, frozen
-from typing_extensions import Never, Self, TypeVar
+from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse
 from ezgraph.messages import Message, Usage, instruction
@@ -44,6 +44,9 @@ UNSET: Final = Unset.UNSET
 
 Placement: TypeAlias = Literal["conversation", "internal"]
 """How a node is run: as an owner of the turn, or scheduled inside one."""
+
+Origin: TypeAlias = Literal["tool", "run", "response hook"]
+"""Where a response came from."""
 
 
 @frozen
@@ -138,7 +141,7 @@ class Go(Builders, Generic[Target_co]):
 @final
 @frozen(kw_only=True)
 class DirectTo(Builders, Generic[Target_co]):
-    """The program's own text is the reply; the target owns the next turn and does not run now.  Built by `direct_to`."""
+    """The program's own text is the reply; the target owns the next turn and does not run now.  See `direct_to`."""
 
     target: type[Target_co] = field(validator=_is_stage)
     text: str = field(validator=_is_text)

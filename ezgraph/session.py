@@ -1,7 +1,7 @@
 """A session as a value, and the delta that a step adds to it.  `apply` folds one into the other; nothing here decides.
 
-These are the engine's own values, made once a step: frozen `msgspec.Struct`, which is several times cheaper to make than
-an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is attrs.
+These are the engine's own values, made once a step: frozen `msgspec.Struct`, which is several times cheaper to make
+than an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is attrs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class History(Sequence[Message]):
         """A history with the last `drop` messages left out, and `messages` after the others."""
         keep = self._length - drop
         new = object.__new__(History)
-        new._items = self._items if keep == len(self._items) else self._items[:keep]  # noqa: SLF001  our own class
-        new._items.extend(messages)  # noqa: SLF001
-        new._length = keep + len(messages)  # noqa: SLF001
+        new._items = self._items if keep == len(self._items) else self._items[:keep]
+        new._items.extend(messages)
+        new._length = keep + len(messages)
         return new
 
     def __len__(self) -> int:

@@ -63,7 +63,7 @@ class ModelReply:
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = Usage()  # noqa: RUF009  a frozen value
     stop: StopReason = "complete"
 
 

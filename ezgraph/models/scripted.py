@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeAlias, final
+from typing import Self, TypeAlias, final
 
 from attrs import frozen
-from typing_extensions import Self
 
 from ezgraph.errors import ScriptError
 from ezgraph.messages import ToolCall, Usage

@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 from typing_extensions import TypeVar
 
 from ezgraph.errors import NoResult, StepOver
-from ezgraph.messages import Message
+from ezgraph.messages import Message, Usage
 from ezgraph.responses import UNSET, Unset
-from ezgraph.session import CONTEXT, Addition, History, Session
+from ezgraph.session import CONTEXT, Addition, Session
 
 if TYPE_CHECKING:
     from ezgraph.nodes import Node, Stage, Worker
     from ezgraph.plan import NodeSpec, Plan
 
+# The names of type variables show in the messages of both checkers, so they are named for people.
 State = TypeVar("State")
-Value = TypeVar("Value")
+NodeState = TypeVar("NodeState")
+Output = TypeVar("Output")
+Shared = TypeVar("Shared")
 Default = TypeVar("Default")
 Shared_co = TypeVar("Shared_co", covariant=True, default=object)
-
-_NO_MESSAGES = History()
 
 
 class Context(Generic[State, Shared_co]):
     """What any node may do: read everything, save its own state.  One context serves one step and is not kept."""
 
-    __slots__ = ("_adds", "_cells", "_incoming", "_over", "_plan", "_results", "_session", "_spec", "_staged")
+    __slots__ = ("_adds", "_cells", "_incoming", "_over", "_plan", "_results", "_session", "_spec", "_spent", "_staged")
 
-    def __init__(  # noqa: PLR0913  made by the engine only
+    def __init__(  # noqa: PLR0913, PLR0917  made by the engine only
         self,
         plan: Plan,
         spec: NodeSpec,
@@ -45,6 +46,7 @@ class Context(Generic[State, Shared_co]):
         self._cells, self._results, self._incoming = cells, results, incoming
         self._staged: dict[str, object] = {}
         self._adds: dict[str, Addition] = {}
+        self._spent: Usage | None = None
         self._over = False
 
     @property
@@ -81,7 +83,7 @@ class Context(Generic[State, Shared_co]):
         """
         self._stage(self._spec.id, self._spec, state)
 
-    def read(self, node: type[Node[Value, Any]]) -> Value:
+    def read(self, node: type[Node[NodeState, Any]]) -> NodeState:
         """Another node's state, in the version that this step may see.  Rules E4, F5.
 
         Raises:
@@ -89,13 +91,13 @@ class Context(Generic[State, Shared_co]):
             UnknownTarget: The graph has no such node.
         """
         spec = self._plan.find(self._spec.id, node)
-        return cast("Value", self._cell(spec.id, spec))
+        return cast("NodeState", self._cell(spec.id, spec))
 
     @overload
-    def result(self, worker: type[Worker[Any, Value, Any]]) -> Value: ...
+    def result(self, worker: type[Worker[Any, Output, Any]]) -> Output: ...
     @overload
-    def result(self, worker: type[Worker[Any, Value, Any]], *, default: Default) -> Value | Default: ...
-    def result(self, worker: type[Worker[Any, Value, Any]], *, default: Default | Unset = UNSET) -> Value | Default:
+    def result(self, worker: type[Worker[Any, Output, Any]], *, default: Default) -> Output | Default: ...
+    def result(self, worker: type[Worker[Any, Output, Any]], *, default: Default | Unset = UNSET) -> Output | Default:
         """The output of a worker that this step comes after.  Rule E2.
 
         Args:
@@ -108,7 +110,7 @@ class Context(Generic[State, Shared_co]):
         """
         spec = self._plan.find(self._spec.id, worker)
         if spec.id in self._results:
-            return cast("Value", self._results[spec.id])
+            return cast("Output", self._results[spec.id])
         if isinstance(default, Unset):
             raise NoResult(self._spec.id, spec.id, tuple(self._results))
         return default
@@ -116,7 +118,10 @@ class Context(Generic[State, Shared_co]):
     @property
     def history(self) -> Sequence[Message]:
         """The messages of this node's history space, with what this step added.  A worker's is private to its run."""
-        return self._messages_of(self._spec)
+        space = self._spec.space
+        published = self._session.histories.get(space, ()) if space else ()
+        added = self._adds.get(space)
+        return (*published[: len(published) - added.drop], *added.messages) if added else published
 
     # ---------------------------------------------------------------------------------------------- the engine's side
 
@@ -134,14 +139,20 @@ class Context(Generic[State, Shared_co]):
         spec.check_state(self._spec.id, state)
         self._staged[key] = state
 
-    def _messages_of(self, spec: NodeSpec) -> History:
-        published = self._session.histories.get(spec.space, _NO_MESSAGES) if spec.space else _NO_MESSAGES
-        added = self._adds.get(spec.space)
-        return published.extended(added.messages, added.drop) if added else published
-
     def _add(self, space: str, *messages: Message) -> None:
         added = self._adds.get(space)
         self._adds[space] = Addition((*added.messages, *messages), added.drop) if added else Addition(messages)
+
+    def _replace_last(self, message: Message) -> None:
+        """Put `message` in the place of the last one of this node's history, published or not."""
+        space = self._spec.space
+        added = self._adds.get(space, Addition(()))
+        drop = added.drop if added.messages else added.drop + 1
+        self._adds[space] = Addition((*added.messages[:-1], message), drop)
+
+    def _spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._spent = usage if self._spent is None else self._spent + usage
 
 
 class StageContext(Context[State, Shared_co]):
@@ -149,7 +160,7 @@ class StageContext(Context[State, Shared_co]):
 
     __slots__ = ()
 
-    def write(self, node: type[Node[Value, Any]], state: Value) -> None:
+    def write(self, node: type[Node[NodeState, Any]], state: NodeState) -> None:
         """Replace another node's state; published when the step is.  Rule F5.
 
         Raises:
@@ -159,7 +170,7 @@ class StageContext(Context[State, Shared_co]):
         spec = self._plan.find(self._spec.id, node)
         self._stage(spec.id, spec, state)
 
-    def share(self: StageContext[Any, Value], shared: Value) -> None:
+    def share(self: StageContext[Any, Shared], shared: Shared) -> None:
         """Replace the graph's context; published when the step is.
 
         Raises:

@@ -10,13 +10,13 @@ from ezgraph.stores.codec import Codec
 
 
 class Store(Protocol):
-    """Keeps sessions.  A method may answer at once or return an awaitable, as a handler may; one store serves many graphs.
+    """Keeps sessions of any number of graphs.  A method answers at once or returns an awaitable, as a handler may.
 
     Laws: a session loads as the fold of its committed deltas; a commit that does not build on the session's last
     revision raises `RevisionConflict` and changes nothing; a commit is whole or not there.
     """
 
-    def load(self, session: str, codec: Codec, /) -> Session | None | Awaitable[Session | None]:
+    def load(self, session: str, codec: Codec, /) -> Session | Awaitable[Session | None] | None:
         """The session, or None where nothing was ever committed.
 
         Raises:

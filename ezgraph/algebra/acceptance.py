@@ -1,0 +1,84 @@
+"""What accepted output comes to: a reply, a worker's output, or the route that a hook chose instead.  Rule A6."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ezgraph.algebra.settling import CONTINUE, Answer, Reply, Yielded
+from ezgraph.errors import OutputError
+from ezgraph.plan import NodeSpec
+from ezgraph.responses import Direct, TaskResult
+
+Accepted: TypeAlias = str | TaskResult[Any]
+"""What left a model's loop without a route: a text (the model's, or `direct`), or a `task_result`."""
+
+
+def of_run(spec: NodeSpec, response: Any) -> Answer:
+    """What a `run` came to; table B has allowed `response`.
+
+    Raises:
+        OutputError: A worker's output is not of its type.
+    """
+    match response:
+        case TaskResult(value=output):
+            return yielded(spec, output)
+        case Direct(text=text):
+            return Reply(text) if spec.placement == "conversation" else yielded(spec, text)
+        case None:
+            return CONTINUE if spec.placement == "conversation" else yielded(spec, None)
+        case _:
+            route: Answer = response
+            return route
+
+
+def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:
+    """What a model's loop came to, once its hook has seen the output; table B has allowed `hooked`.
+
+    Args:
+        spec: The node.
+        accepted: What left the loop.
+        hooked: What the hook returned; None lets the output stand.
+
+    Raises:
+        OutputError: A worker's output is not of its type, or a stage's has no JSON.
+    """
+    match accepted if hooked is None else hooked:
+        case TaskResult(value=output):
+            return Reply(_as_text(spec, output)) if spec.placement == "conversation" else yielded(spec, output)
+        case Direct(text=text) | str(text):
+            return Reply(text) if spec.placement == "conversation" else yielded(spec, text)
+        case route:
+            answer: Answer = route
+            return answer
+
+
+def yielded(spec: NodeSpec, output: object) -> Yielded:
+    """A worker's output, checked.
+
+    Raises:
+        OutputError: It is not of the output type.
+    """
+    if spec.output_check is not None and (bad := spec.output_check(output)) is not None:
+        path, expected, found = bad
+        raise OutputError(
+            spec.id,
+            f"{spec.id} must yield {expected} at {path}, and gave {found}. "
+            "Give task_result(...) of the output type; a text is an output only where that type is str.",
+        )
+    return Yielded(output)
+
+
+def _as_text(spec: NodeSpec, value: object) -> str:
+    """A stage's task result as its reply: as it is if a text, else as its JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OutputError(
+            spec.id,
+            f"{spec.id} gave task_result({value!r}), which has no JSON to reply with: {error}. "
+            "Let its on_response return a text for it.",
+        ) from error

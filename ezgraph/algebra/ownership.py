@@ -1,0 +1,138 @@
+"""Who may return what, and lead where: table B as one constant, and the checks that read it.  Rules B1, B5, B6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, NoneType
+from typing import Any, Final, Literal, TypeAlias, final
+
+from attrs import frozen
+
+from ezgraph.errors import OwnershipError, UndeclaredRoute, UnknownTarget
+from ezgraph.plan import Handler, NodeSpec, Plan
+from ezgraph.responses import (
+    UNSET,
+    Builders,
+    Direct,
+    DirectTo,
+    Fanout,
+    Finish,
+    Go,
+    Origin,
+    Placement,
+    Stay,
+    TaskResult,
+)
+
+Nothing: TypeAlias = Literal["refused", "continue", "output stands"]
+"""What returning nothing comes to."""
+
+
+@final
+@frozen
+class Permission:
+    """One row of table B.
+
+    Attributes:
+        may: The types that may be returned; `str` is text.
+        nothing: What returning nothing comes to.
+    """
+
+    may: frozenset[type]
+    nothing: Nothing
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What may be returned, as an author writes it, in a stable order."""
+        told = [_BUILDERS[kind] for kind in _BUILDERS if kind in self.may]
+        return tuple(told if self.nothing == "refused" else [*told, "nothing"])
+
+
+_BUILDERS: Final[Mapping[type, str]] = {
+    str: "text",
+    Stay: "stay",
+    Go: "go",
+    Fanout: "fanout",
+    Direct: "direct",
+    DirectTo: "direct_to",
+    Finish: "finish",
+    TaskResult: "task_result",
+}
+
+_ROUTES: Final = frozenset({Go, Fanout, DirectTo, Finish})
+
+TABLE: Final[Mapping[tuple[Origin, Placement], Permission]] = MappingProxyType(
+    {
+        ("tool", "conversation"): Permission(_ROUTES | {Stay, Direct, TaskResult}, "refused"),
+        ("tool", "internal"): Permission(frozenset({Stay, Direct, TaskResult}), "refused"),
+        ("run", "conversation"): Permission(_ROUTES | {Direct}, "continue"),
+        ("run", "internal"): Permission(frozenset({Direct, TaskResult}), "continue"),
+        ("response hook", "conversation"): Permission(_ROUTES | {Direct, str}, "output stands"),
+        ("response hook", "internal"): Permission(frozenset({Direct, TaskResult, str}), "output stands"),
+    }
+)
+"""Table B, for the origins and placements that exist."""
+
+
+def permits(origin: Origin, placement: Placement, kind: type) -> bool:
+    """Whether a value of exactly type `kind` may be returned there; `NoneType` stands for nothing.  Rule B1."""
+    permission = TABLE[origin, placement]
+    return permission.nothing != "refused" if kind is NoneType else kind in permission.may
+
+
+def check_ownership(node: str, placement: Placement, origin: Origin, handler: str, response: object) -> None:
+    """Refuse what that origin in that placement may not return.
+
+    Raises:
+        OwnershipError: Rules B5, B6.
+    """
+    if not permits(origin, placement, type(response)):
+        mend = 'Did you forget "return"?' if response is None else "Return one of these."
+        permission = TABLE[origin, placement]
+        raise OwnershipError(node, placement, origin, handler, response, permission.names, mend)
+    if origin != "tool" and isinstance(response, Builders) and has_tool_effects(response):
+        raise OwnershipError(
+            node,
+            placement,
+            origin,
+            handler,
+            response,
+            TABLE[origin, placement].names,
+            "Feedback, messages and cleanup belong to a tool's response: leave them out here.",
+        )
+
+
+def has_tool_effects(response: Builders) -> bool:
+    """Whether a response carries an effect of the tool loop.  Rule B5."""
+    return response.feedback is not None or response.cleanup is not None or bool(response.messages)
+
+
+def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: object) -> None:
+    """Refuse what a handler returned where its row of table B, its annotation or the target's state type forbids it.
+
+    Raises:
+        OwnershipError: Rules B5, B6.
+        UnknownTarget: The graph does not have a target.  Rule A3.
+        UndeclaredRoute: The handler's annotation does not declare the route.
+        StateTypeError: `with_state` was given another type than the target's.  Rule F3.
+    """
+    kind = type(response)
+    if kind not in handler.kinds or handler.origin != "tool":
+        check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
+    match response:
+        case Go(target=target, state=state) | DirectTo(target=target, state=state):
+            _check_way(plan, spec, handler, kind, (target,))
+            if state is not UNSET:
+                plan.by_class[target].check_state(spec.id, state)
+        case Fanout(workers=workers):
+            _check_way(plan, spec, handler, kind, workers)
+        case _:
+            pass
+
+
+def _check_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, targets: tuple[type[Any], ...]) -> None:
+    for target in targets:
+        if (kind, target) not in handler.ways:
+            if target not in plan.by_class:
+                raise UnknownTarget(f"{spec.id}.{handler.name}", target.__name__, tuple(plan.nodes))
+            raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{target.__name__}]", handler.declared)

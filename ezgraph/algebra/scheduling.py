@@ -1,0 +1,151 @@
+"""What runs next, as a function of plan and session; and what begins, is left over, or recovers.  Rules E2 to E5, E9, L7.
+
+Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer to "what now?".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ezgraph.messages import Message
+from ezgraph.plan import Closure, Plan
+from ezgraph.session import END, Activation, Delta, Head, Limits, Session
+
+
+class Step(Struct, frozen=True):
+    """The identity of one node run.  Rule L7.
+
+    Attributes:
+        run: The run number, or the activation's.
+        node: The node's id.
+        generation: In which it was dispatched; an outcome of an older one is stale.
+    """
+
+    run: int
+    node: str
+    generation: int
+
+
+def new_session(plan: Plan, session: str) -> Session:
+    """A session that nothing has been committed to."""
+    return Session(session, plan.graph, 0, Head(plan.entry))
+
+
+def begun(session: Session, message: Message, step_limit: int) -> Session:
+    """The session as input finds it: the cursor's stage is owed a run.  Committed with the first step only.  Rule G4."""
+    head = Head(session.head.cursor, owed=True, by_input=True, run=session.head.run + 1, incoming=message)
+    return replace(session, head=head, limits=replace(session.limits, steps=step_limit))
+
+
+def recovering(session: Session, step_limit: int) -> Delta:
+    """What `arecover` commits before anything runs: a new generation, marks off, the cursor's step owed again."""
+    return Delta(
+        session.id,
+        session.graph,
+        session.revision + 1,
+        head=replace(session.head, raised=False) if session.head.raised else None,
+        limits=Limits(session.limits.generation + 1, step_limit),
+        marks=None,
+    )
+
+
+def is_owed(session: Session) -> bool:
+    """Whether `arecover` has anything to run."""
+    return session.activation is not None or session.head.owed
+
+
+def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
+    """The steps that can run now, in dispatch order.  Rules E4, E5, E9."""
+    head, limits, activation = session.head, session.limits, session.activation
+    if activation is None:
+        if head.owed and not head.raised and head.depth <= limits.steps:
+            return (Step(head.run, head.cursor, limits.generation),)
+        return ()
+    return tuple(
+        Step(activation.id, node, limits.generation)
+        for node, depth in _enabled(plan.closure(activation.roots), activation)
+        if depth <= limits.steps
+    )
+
+
+def held(plan: Plan, session: Session) -> tuple[str, ...]:
+    """The nodes that only the step limit holds back.  Rule E9."""
+    head, activation = session.head, session.activation
+    if activation is None:
+        return (head.cursor,) if head.owed and not head.raised and head.depth > session.limits.steps else ()
+    enabled = _enabled(plan.closure(activation.roots), activation)
+    return tuple(node for node, depth in enabled if depth > session.limits.steps)
+
+
+def is_enabled(plan: Plan, session: Session, step: Step) -> bool:
+    """Whether an outcome of `step` still changes anything: not stale, not delivered twice, and its turn.  Rule L7."""
+    head, activation = session.head, session.activation
+    if step.generation != session.limits.generation:
+        return False
+    if activation is None:
+        return head.owed and not head.raised and step.run == head.run and step.node == head.cursor
+    if step.run != activation.id:
+        return False
+    return any(step.node == node for node, _ in _enabled(plan.closure(activation.roots), activation))
+
+
+def _enabled(closure: Closure, activation: Activation) -> list[tuple[str, int]]:
+    """The workers with no row and no mark whose sources are all done, each with the depth it would run at."""
+    rows, marks = activation.rows, activation.marks
+    return [
+        (node, depth_of(closure, activation, node))
+        for node in closure.workers
+        if node not in rows and node not in marks and all(source in rows for source in closure.before[node])
+    ]
+
+
+def depth_of(closure: Closure, activation: Activation, node: str) -> int:
+    """One more than the deepest row before `node`, or than the step that opened the activation.  Rule E9."""
+    return 1 + max((activation.rows[source].depth for source in closure.before[node]), default=activation.depth)
+
+
+def seen_by(plan: Plan, session: Session, node: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The cells and the results that a step reads: what stood when its activation opened, and what it comes after.
+
+    Rule E4.  A worker reads the rows of its ancestors and of nothing else, whatever else has landed.
+    """
+    activation = session.activation
+    if activation is None:
+        return session.cells, session.results
+    line = plan.closure(activation.roots).ancestors[node]
+    if not line:
+        return session.cells, {}
+    cells = dict(session.cells)
+    for worker in line:
+        cells.update(activation.rows[worker].cells)
+    return cells, {worker: activation.rows[worker].output for worker in line}
+
+
+def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
+    """What new input would run over, in words; empty where nothing is left.  Rule G6."""
+    head, activation = session.head, session.activation
+    if activation is None:
+        return (f"{head.cursor} was entered and has not finished",) if head.owed and not head.raised else ()
+    closure = plan.closure(activation.roots)
+    left = []
+    for node in closure.workers:
+        if node in activation.marks:
+            left.append(f"branch {node}, opened by {activation.parent}, failed")
+        elif node not in activation.rows:
+            waits = [source for source in closure.before[node] if source not in activation.rows]
+            left.append(
+                f"{node} waits for {', '.join(waits)}"
+                if waits
+                else f"branch {node}, opened by {activation.parent}, has not finished"
+            )
+    if closure.stage is not None:
+        left.append(f"{closure.stage} waits to be joined")
+    return tuple(left)
+
+
+def is_completed(session: Session) -> bool:
+    """Whether the graph has ended for this session."""
+    return session.head.cursor == END

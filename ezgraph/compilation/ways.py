@@ -1,0 +1,321 @@
+"""Edges, joins and routes together: what leads where, and every way in which that cannot work.  Rules E1, E2, E8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, final
+
+from attrs import field, frozen
+
+from ezgraph.annotations import Returns, Way
+from ezgraph.errors import Problem
+from ezgraph.plan import END_SESSION, Arrow, ArrowKind, NodeSpec, Topology
+from ezgraph.responses import UNSET, DirectTo, Fanout, Finish, Go
+from ezgraph.session import END
+
+
+@final
+@frozen
+class Link:
+    """An edge or a join between ids that the graph has.
+
+    Attributes:
+        sources: One for an edge, one or more for a join.
+        target: An id, or END.
+        join: Whether it was declared by `join`.
+    """
+
+    sources: tuple[str, ...]
+    target: str
+    join: bool
+
+    def __str__(self) -> str:
+        named = ", ".join(self.sources)
+        return f"join(({named}), to={self.target})" if self.join else f"edge({named}, {self.target})"
+
+
+@final
+@frozen
+class Opening:
+    """One declared way of opening an activation.
+
+    Attributes:
+        place: Where it is declared.
+        roots: The workers it opens with, in registration order.
+    """
+
+    place: str
+    roots: tuple[str, ...]
+
+
+@final
+@frozen(eq=False)
+class Ways:
+    """Judges what leads where; problems go to `problems`.
+
+    Attributes:
+        entry: The entry's id, or None where it is no stage of the graph.
+        nodes: By id, in registration order.
+        ids: By class, the id.
+        returns: By id and handler, what its annotation says.
+        links: Edges and joins, in the order of the definition.
+        problems: Where to put what is wrong.
+    """
+
+    entry: str | None
+    nodes: Mapping[str, NodeSpec]
+    ids: Mapping[type, str]
+    returns: Mapping[str, Mapping[str, Returns]]
+    links: Sequence[Link]
+    problems: list[Problem]
+    workers: tuple[str, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        workers = tuple(n for n, spec in self.nodes.items() if spec.placement == "internal")
+        object.__setattr__(self, "workers", workers)
+
+    def judge(self) -> Topology:
+        """Everything that is wrong, and the workers' topology (of use only where nothing is)."""
+        for node, handlers in self.returns.items():
+            for name, said in handlers.items():
+                self._check_targets(node, name, said.ways)
+        for link in self.links:
+            self._check_link(link)
+        into = {n: tuple(w for w in self.workers if self._leads(w, n)) for n in self.nodes}
+        out = {w: tuple(n for n in (*self.nodes, END) if self._leads(w, n)) for w in self.workers}
+        rank = self._rank(into)
+        topology = Topology(into, out, rank)
+        self._check_ends(out)
+        openings = self._openings()
+        if len(rank) == len(self.workers):
+            for opening in openings:
+                self._check_opening(opening, topology)
+        reached = self._reached(openings, out)
+        self._check_reached(reached, into, out)
+        self._check_initial(into, openings)
+        return topology
+
+    # ------------------------------------------------------------------------------------------------- what leads where
+
+    def _leads(self, source: str, target: str) -> bool:
+        return any(source in link.sources and link.target == target for link in self.links)
+
+    def edges_of(self, stage: str) -> tuple[str, ...]:
+        """What a stage that continues leads to, in declaration order."""
+        return tuple(dict.fromkeys(link.target for link in self.links if link.sources == (stage,) and not link.join))
+
+    def _known(self, ways: Iterable[Way]) -> Iterable[tuple[Way, tuple[str, ...]]]:
+        """Ways with the ids of their targets, in registration order, as far as the graph has them."""
+        for way in ways:
+            ids = {self.ids[t] for t in way.targets if t in self.ids}
+            yield way, tuple(n for n in self.nodes if n in ids)
+
+    def _openings(self) -> list[Opening]:
+        found = [
+            Opening(f"{node}.{name}", roots)
+            for node, handlers in self.returns.items()
+            for name, said in handlers.items()
+            for way, roots in self._known(said.ways)
+            if way.response is Fanout
+        ]
+        for node in self.nodes:
+            if node not in self.workers and (roots := tuple(w for w in self.workers if w in self.edges_of(node))):
+                found.append(Opening(f"the edges of {node}", roots))
+        return found
+
+    def _rank(self, into: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        """The plan's order of the workers; those on a cycle are left out and reported."""
+        order: list[str] = []
+        left = list(self.workers)
+        while free := next((w for w in left if not any(b in left for b in into[w])), None):
+            order.append(free)
+            left.remove(free)
+        if left:
+            cycle = self._cycle(left, into)
+            self._problem(
+                "cycle",
+                " → ".join(cycle),
+                "workers lead round in a cycle, and nothing in it is conditional",
+                "Loop through a stage: join into it, and let it fan out again.",
+            )
+        return {worker: i for i, worker in enumerate(order)}
+
+    @staticmethod
+    def _cycle(left: Sequence[str], into: Mapping[str, tuple[str, ...]]) -> list[str]:
+        path = [left[0]]
+        while (node := next(b for b in into[path[-1]] if b in left)) not in path:
+            path.append(node)
+        return [node, *reversed(path[path.index(node) :])]
+
+    # ------------------------------------------------------------------------------------------------------- what is wrong
+
+    def _problem(self, kind: str, place: str, what: str, mend: str) -> None:
+        self.problems.append(Problem(kind, place, what, mend))
+
+    def _check_targets(self, node: str, name: str, ways: Sequence[Way]) -> None:
+        for way in ways:
+            for target in way.targets:
+                if target not in self.ids:
+                    verb = "workers" if way.response is Fanout else "stages"
+                    self._problem(
+                        "unknown-target",
+                        f"{node}.{name}",
+                        f"may lead to {target.__name__}, which the graph does not have",
+                        f"Add .{verb}({target.__name__}); it has {', '.join(self.nodes)}.",
+                    )
+
+    def _check_link(self, link: Link) -> None:
+        place = str(link)
+        stages = [s for s in link.sources if s not in self.workers]
+        if link.join:
+            if stages:
+                self._problem(
+                    "forbidden-edge", place, f"{stages[0]} is a stage, and a join waits for workers", "Use an edge."
+                )
+            if link.target in link.sources:
+                self._problem("forbidden-edge", place, "is its own source", "Join into another node.")
+            if link.target == END:
+                self._problem("forbidden-edge", place, "END is no node", "Join into a stage that finishes.")
+            if not link.sources:
+                self._problem("unfed-join", place, "has no source", "Name the workers it waits for.")
+            return
+        source = self.nodes[link.sources[0]]
+        if source.placement == "internal":
+            return
+        if source.driver == "model":
+            self._problem(
+                "forbidden-edge",
+                place,
+                f"{source.id} is a Conversation, which never continues, so its edge never fires",
+                "Let a tool or on_response of it return go(...), or make it a GraphNode.",
+            )
+        elif type(None) not in self._kinds(source.id):
+            self._problem(
+                "forbidden-edge",
+                place,
+                f"{source.id}.run never returns None, so its edge never fires",
+                "Add `| None` to its return annotation, or remove the edge.",
+            )
+        targets = self.edges_of(source.id)
+        if len(targets) > 1 and not all(t in self.workers for t in targets) and link.target == targets[-1]:
+            self._problem(
+                "forbidden-edge",
+                place,
+                f"{source.id} has edges to {', '.join(targets)}",
+                "A stage's edges lead to one stage, to END, or to workers only; choose with go(...).",
+            )
+
+    def _kinds(self, node: str) -> frozenset[type]:
+        said = self.returns.get(node, {}).get("run")
+        return frozenset({type(None)}) if said is None or said.flaws else said.kinds
+
+    def _check_ends(self, out: Mapping[str, tuple[str, ...]]) -> None:
+        for worker, targets in out.items():
+            if END in targets and len(targets) > 1:
+                others = ", ".join(t for t in targets if t != END)
+                self._problem(
+                    "end-beside-others",
+                    f"edge({worker}, END)",
+                    f"{worker} also leads to {others}, and all ways out of a worker fire",
+                    "Remove one of them.",
+                )
+
+    def _check_opening(self, opening: Opening, topology: Topology) -> None:
+        closure = topology.closure(opening.roots)
+        seen: set[str] = set()
+        stages = []
+        todo = list(opening.roots)
+        while todo:
+            node = todo.pop(0)
+            if node in seen or node == END:
+                continue
+            seen.add(node)
+            if node in self.workers:
+                todo.extend(topology.out[node])
+            else:
+                stages.append(node)
+        if len(stages) > 1:
+            self._problem(
+                "two-stages",
+                opening.place,
+                f"opens {', '.join(opening.roots)}, which reach the stages {' and '.join(stages)}",
+                "From one opening at most one stage can be reached: join into one of them.",
+            )
+        for worker in closure.workers:
+            if not topology.out[worker]:
+                self._problem(
+                    "dead-end",
+                    worker,
+                    f"is reached from {opening.place}, and nothing follows it",
+                    f"Write .join(({worker}, ...), to=...), .edge({worker}, ...) or .edge({worker}, END).",
+                )
+
+    def _reached(self, openings: Sequence[Opening], out: Mapping[str, tuple[str, ...]]) -> set[str]:
+        leads: dict[str, set[str]] = {n: set(out.get(n, ())) for n in self.nodes}
+        for node in self.nodes:
+            if node not in self.workers:
+                leads[node].update(self.edges_of(node))
+            for said in self.returns.get(node, {}).values():
+                leads[node].update(t for _, targets in self._known(said.ways) for t in targets)
+        reached: set[str] = set()
+        todo = [self.entry] if self.entry else [o.roots[0] for o in openings]
+        while todo:
+            node = todo.pop()
+            if node not in reached and node != END:
+                reached.add(node)
+                todo.extend(leads[node])
+        return reached
+
+    def _check_reached(
+        self, reached: set[str], into: Mapping[str, tuple[str, ...]], out: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        for node, spec in self.nodes.items():
+            callable_only = spec.placement == "internal" and not into[node] and not out[node]
+            if node not in reached and not callable_only:
+                how = "an edge or a fanout" if spec.placement == "internal" else "a go, a direct_to, an edge or a join"
+                self._problem(
+                    "unreachable", node, "nothing leads to it from the entry", f"Lead to it by {how}, or remove it."
+                )
+        for link in self.links:
+            unfed = [s for s in link.sources if s not in reached]
+            if link.join and link.sources and len(unfed) == len(link.sources):
+                self._problem(
+                    "unfed-join", str(link), "nothing ever runs its sources", f"Fan out to {', '.join(link.sources)}."
+                )
+
+    def _check_initial(self, into: Mapping[str, tuple[str, ...]], openings: Sequence[Opening]) -> None:
+        opened = {root for opening in openings for root in opening.roots}
+        for node, spec in self.nodes.items():
+            starts = node == self.entry or (node in self.workers and (node in opened or into[node]))
+            if starts and spec.initial is UNSET and spec.state is not UNSET and not self._refused(spec):
+                self._problem(
+                    "no-initial-state",
+                    node,
+                    "begins with a state that nothing has written, and its type cannot be built without arguments",
+                    "Give its fields defaults, or declare `... | None`.",
+                )
+
+    def _refused(self, spec: NodeSpec) -> bool:
+        name = spec.node.__class__.__name__
+        return any(p.kind == "mutable-state" and p.place == name for p in self.problems)
+
+    # ------------------------------------------------------------------------------------------------------ what is drawn
+
+    def arrows(self) -> tuple[Arrow, ...]:
+        """Every way out that is declared, in a stable order: by node, then handlers, then edges and joins."""
+        found: list[Arrow] = []
+        for node in self.nodes:
+            for name, said in self.returns.get(node, {}).items():
+                for way, targets in self._known(said.ways):
+                    found.extend(Arrow(node, target, _KINDS[way.response], name) for target in targets)
+                if Finish in said.kinds:
+                    found.append(Arrow(node, END, "finish", name))
+            if self.nodes[node].farewell is not None:
+                found.append(Arrow(node, END, "finish", END_SESSION))
+        for link in self.links:
+            kind: ArrowKind = "join" if link.join else "edge"
+            found.extend(Arrow(source, link.target, kind) for source in link.sources)
+        return tuple(dict.fromkeys(found))
+
+
+_KINDS: Final[Mapping[type, ArrowKind]] = {Go: "go", DirectTo: "direct_to", Fanout: "fanout"}

@@ -1,0 +1,363 @@
+"""How a type is read: one level of an annotation as a shape.  The types that a session can keep are a closed set.
+
+What is asked of a shape (flaws, checks, bytes) lives in `ezgraph.shapes` and `ezgraph.stores`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    ForwardRef,
+    Literal,
+    NewType,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from uuid import UUID
+
+import typing_extensions
+from attrs import NOTHING, Attribute, Factory, field, frozen
+
+from ezgraph.responses import UNSET
+
+LEAVES: Final = (type(None), bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, UUID)
+"""The scalar types, each with one JSON form."""
+
+
+@final
+@frozen
+class Leaf:
+    """A scalar type."""
+
+    cls: type
+
+
+@final
+@frozen
+class Enumeration:
+    """An Enum class: kept by the member's name, a Flag by its number."""
+
+    cls: type[Enum]
+
+
+@final
+@frozen
+class Choice:
+    """`Literal[...]` of str, int, bool or None."""
+
+    values: tuple[str | int | bool | None, ...]
+
+
+@final
+@frozen
+class Maybe:
+    """`X | None`."""
+
+    item: Any
+
+
+@final
+@frozen
+class Many:
+    """`tuple[X, ...]`."""
+
+    item: Any
+
+
+@final
+@frozen
+class Bag:
+    """`frozenset[X]`."""
+
+    item: Any
+
+
+@final
+@frozen
+class Pack:
+    """`tuple[X, Y]`."""
+
+    items: tuple[Any, ...]
+
+
+@final
+@frozen
+class RecordField:
+    """One field of a record.
+
+    Attributes:
+        name: Its name, which is its key in JSON.
+        alias: The argument that gives it.
+        type: Its type, with the class's type arguments filled in.
+        required: It has no default.
+        default: A default that is a plain value, else `UNSET`.
+    """
+
+    name: str
+    alias: str
+    type: Any
+    required: bool
+    default: Any
+
+
+@final
+@frozen
+class Record:
+    """A frozen attrs class or a NamedTuple.
+
+    Attributes:
+        cls: The class of its values.
+        tag: The type as written; two records are one where their tags are equal.
+        fields: In order.
+        is_tuple: It is a NamedTuple.
+    """
+
+    cls: type = field(eq=False)
+    tag: Any
+    fields: tuple[RecordField, ...] = field(eq=False)
+    is_tuple: bool = field(eq=False)
+
+
+@final
+@frozen
+class Wrong:
+    """A type that a session cannot keep.
+
+    Attributes:
+        what: What is wrong with it.
+        mend: What to write instead.
+    """
+
+    what: str
+    mend: str
+
+
+Shape: TypeAlias = Leaf | Enumeration | Choice | Maybe | Many | Bag | Pack | Record | Wrong
+
+
+def describe(tp: object) -> str:  # noqa: PLR0911  a line for each form
+    """A type's name for a message: `Claim | None`, `tuple[int, ...]`, `Literal['a']`."""
+    if tp is None or tp is type(None):
+        return "None"
+    if tp is Ellipsis:
+        return "..."
+    if isinstance(tp, NewType | TypeVar):
+        return tp.__name__
+    origin, args = get_origin(tp), get_args(tp)
+    if origin is None:
+        return tp.__qualname__.removeprefix("typing.") if isinstance(tp, type) else str(tp).removeprefix("typing.")
+    if origin is Annotated:
+        return describe(args[0])
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, args))}]"
+    if origin in (Union, types.UnionType):
+        return " | ".join(describe(arg) for arg in args)
+    return f"{describe(origin)}[{', '.join(describe(arg) for arg in args) or '()'}]"
+
+
+def _bare(tp: Any) -> Any:
+    """The type beneath aliases, `Annotated` and `NewType`."""
+    while True:
+        if tp is None:
+            return type(None)
+        if isinstance(tp, NewType):
+            tp = tp.__supertype__
+        elif get_origin(tp) is Annotated:
+            tp = get_args(tp)[0]
+        elif isinstance(tp, typing_extensions.TypeAliasType):
+            tp = tp.__value__
+        else:
+            return tp
+
+
+def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
+    """What `tp` is, at its top level."""
+    tp = _bare(tp)
+    origin, args = get_origin(tp), get_args(tp)
+    if tp in LEAVES:
+        return Leaf(cast("type", tp))
+    if origin is Literal:
+        return _choice(args)
+    if origin in (Union, types.UnionType):
+        return _union(tp, args)
+    if origin is tuple:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return Many(args[0])
+        return Pack(args)
+    if origin is frozenset:
+        return Bag(args[0])
+    cls = origin or tp
+    if not isinstance(cls, type):
+        return _not_a_class(tp)
+    if issubclass(cls, Enum):
+        return (
+            Enumeration(cls) if len(cls) else Wrong(f"{describe(cls)} has no members", "Name the Enum that has them.")
+        )
+    if "__attrs_attrs__" in cls.__dict__:
+        return _attrs_record(tp, cls)
+    if issubclass(cls, tuple) and "_fields" in cls.__dict__:
+        return _named_tuple(tp, cls)
+    return _refused(tp, cls, args)
+
+
+def _choice(values: tuple[Any, ...]) -> Shape:
+    if odd := [value for value in values if value is not None and type(value) not in (str, int, bool)]:
+        return Wrong(f"Literal[{odd[0]!r}] is not of str, int, bool or None", "Name the Enum class itself.")
+    return Choice(values)
+
+
+def _union(tp: Any, args: tuple[Any, ...]) -> Shape:
+    others = tuple(arg for arg in args if _bare(arg) is not type(None))
+    if all(get_origin(_bare(arg)) is Literal for arg in others):
+        choice = _choice(tuple(value for arg in others for value in get_args(_bare(arg))))
+        return Choice((*choice.values, None)) if isinstance(choice, Choice) and len(others) < len(args) else choice
+    if len(others) == 1:
+        return Maybe(others[0])
+    return Wrong(
+        f"{describe(tp)} is a union of more than a type and None",
+        "Write one frozen class with an optional field for each.",
+    )
+
+
+def _not_a_class(tp: Any) -> Shape:
+    if tp is Any:
+        return Wrong("Any is not a type that can be loaded", "Name the type.")
+    if isinstance(tp, TypeVar):
+        return Wrong(f"the type variable {tp} is left open", "Name the type: Box[int], not Box.")
+    if isinstance(tp, str | ForwardRef):
+        return Wrong(f"{tp!r} is not resolved", "Name the type itself, defined at a module's top level.")
+    return Wrong(f"{describe(tp)} is not a type that can be loaded", "Write a frozen attrs class.")
+
+
+_MENDS: Final[tuple[tuple[type, str, str], ...]] = (
+    # a base, what is wrong, and the mend; {0} and {1} are the type's arguments
+    (tuple, "{tp} does not say what it holds", "Write tuple[X, ...]."),
+    (frozenset, "{tp} does not say what it holds", "Write frozenset[X]."),
+    (AbstractSet, "{tp} can be changed", "Write frozenset[{0}]."),
+    (Mapping, "{tp} can be changed", "Write tuple[tuple[{0}, {1}], ...], or a frozen attrs class."),
+    (str, "{tp} is a subclass of str", "Write str, or an Enum."),
+    (bytearray, "{tp} can be changed", "Write bytes."),
+    (Sequence, "{tp} can be changed", "Write tuple[{0}, ...]."),
+)
+
+
+def _refused(tp: Any, cls: type, args: tuple[Any, ...]) -> Shape:
+    told = describe(tp)
+    if cls is object:
+        return Wrong("object is not a type that can be loaded", "Name the type.")
+    if dataclasses.is_dataclass(cls):
+        return Wrong(f"{told} is a dataclass", "Make it a frozen attrs class: @attrs.frozen.")
+    if hasattr(cls, "__attrs_attrs__"):
+        return Wrong(f"{told} is not an attrs class itself, only its base is", "Decorate it with @attrs.frozen too.")
+    for base, what, mend in _MENDS:
+        if issubclass(cls, base):
+            names = [*(describe(arg) for arg in args), "X", "Y"]
+            return Wrong(what.format(tp=told), mend.format(*names))
+    return Wrong(f"{told} is a plain class", "Make it a frozen attrs class: @attrs.frozen.")
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+
+def _attrs_record(tp: Any, cls: Any) -> Shape:  # noqa: C901, PLR0911  a line for each flaw
+    told = describe(cls)
+    # attrs marks a frozen class by nothing else that all its versions have.
+    if getattr(cls.__setattr__, "__name__", "") != "_frozen_setattrs":
+        return Wrong(f"{told} can be changed", "Make it frozen: @attrs.frozen.")
+    if cls.__eq__ in (object.__eq__, BaseException.__eq__):
+        return Wrong(f"{told} is not equal by value", "Leave eq on, and let it be no exception.")
+    if "__attrs_init__" in cls.__dict__:
+        return Wrong(f"{told} has its own __init__, which a load could not call", "Write a classmethod in its place.")
+    fields = cast("tuple[Attribute[Any], ...]", cls.__attrs_attrs__)
+    for one in fields:
+        if not one.init:
+            return Wrong(
+                f"{told}.{one.name} is init=False, so that a load could not give it",
+                "Make it a property, or let init on.",
+            )
+        if one.converter is not None:
+            return Wrong(
+                f"{told}.{one.name} has a converter, which a load would run once more",
+                "Convert where the value is made, for example in a classmethod.",
+            )
+    hints = _hints(cls, {one.name: one.type for one in fields})
+    if isinstance(hints, Wrong):
+        return hints
+    fill = _filler(tp, cls)
+    if isinstance(fill, Wrong):
+        return fill
+    made = []
+    for one in fields:
+        if hints.get(one.name) is None and one.type is None and one.name not in hints:
+            return Wrong(f"{told}.{one.name} has no type", "Annotate it.")
+        plain = one.default is not NOTHING and not isinstance(one.default, Factory)  # type: ignore[arg-type]
+        kept = one.default if plain else UNSET
+        made.append(RecordField(one.name, one.alias or one.name, fill(hints[one.name]), one.default is NOTHING, kept))
+    return Record(cls, tp, tuple(made), is_tuple=False)
+
+
+def _named_tuple(tp: Any, cls: Any) -> Shape:
+    if not cls.__annotations__.keys() >= set(cls._fields):
+        return Wrong(f"{describe(cls)} has fields without a type", "Write a typing.NamedTuple with annotations.")
+    hints = _hints(cls, {})
+    if isinstance(hints, Wrong):
+        return hints
+    fill = _filler(tp, cls)
+    if isinstance(fill, Wrong):
+        return fill
+    made = [
+        RecordField(
+            name, name, fill(hints[name]), name not in cls._field_defaults, cls._field_defaults.get(name, UNSET)
+        )
+        for name in cls._fields
+    ]
+    return Record(cls, tp, tuple(made), is_tuple=True)
+
+
+def _hints(cls: type, written: dict[str, Any]) -> dict[str, Any] | Wrong:
+    """The resolved types of a class's fields; `written` are those that stand in the fields themselves."""
+    try:
+        return {**written, **get_type_hints(cls)}
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        if written and not any(tp is None or isinstance(tp, str) for tp in written.values()):
+            return written  # `attrs.resolve_types` was called with the names
+        return Wrong(
+            f"an annotation of {describe(cls)} cannot be resolved: {error}",
+            "Name types that stand at a module's top level, imported outside `if TYPE_CHECKING`.",
+        )
+
+
+def _filler(tp: Any, cls: Any) -> Callable[[Any], Any] | Wrong:
+    """Puts a generic class's type arguments, and those of its bases, in the place of its type variables."""
+    known: dict[Any, Any] = dict(zip(getattr(cls, "__parameters__", ()), get_args(tp), strict=False))
+    if len(known) < len(getattr(cls, "__parameters__", ())):
+        return Wrong(f"{describe(cls)} is generic", f"Name its type arguments: {describe(cls)}[int].")
+    for base in cls.__mro__:
+        for parent in base.__dict__.get("__orig_bases__", ()):
+            names = getattr(get_origin(parent), "__parameters__", ())
+            for name, given in zip(names, get_args(parent), strict=False):
+                known.setdefault(name, _filled(given, known))
+    return lambda inner: _filled(inner, known)
+
+
+def _filled(tp: Any, known: Mapping[Any, Any]) -> Any:
+    if isinstance(tp, TypeVar):
+        return known.get(tp, tp)
+    names = getattr(tp, "__parameters__", ())
+    if names and get_origin(tp) is not None:
+        return tp[tuple(known.get(name, name) for name in names)]
+    return tp

@@ -1,0 +1,51 @@
+"""How the shell waits: for a promise, with an end, in a thread, or past a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from ezgraph.errors import StepTimeout
+
+Value = TypeVar("Value")
+
+
+async def settled(value: Value | Awaitable[Value]) -> Value:
+    """What a handler gave, awaited where it is a promise.  Rule G5."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Value]) -> Value:
+    """`work`, with an end.
+
+    Raises:
+        StepTimeout: It took longer than `seconds`.  Rule G7.
+    """
+    scope = asyncio.timeout(seconds)
+    try:
+        async with scope:
+            value = await work
+    except TimeoutError as error:
+        if scope.expired():
+            raise StepTimeout(node, seconds, tool) from error
+        raise
+    if scope.expired():  # the work swallowed the cancellation
+        raise StepTimeout(node, seconds, tool)
+    return value
+
+
+async def shielded(work: Awaitable[Value]) -> Value:
+    """`work`, to its end; a cancellation meanwhile comes after it.  Rule G3."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()
+        raise cancelled
+    return task.result()

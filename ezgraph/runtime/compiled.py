@@ -1,0 +1,259 @@
+"""A graph that runs: the calls a caller makes into sessions.  Every one of them is checked here and driven by one engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeVar, final
+
+from attrs import field, frozen
+
+from ezgraph.algebra.scheduling import begun, is_completed, is_owed, new_session, recovering, work_left
+from ezgraph.compilation import plan_of
+from ezgraph.drawing import mermaid
+from ezgraph.errors import InvalidInput, RunningLoop, SessionCompleted, UnfinishedWork
+from ezgraph.graph import AtEnd, Definition, OnConflict
+from ezgraph.messages import Message, user
+from ezgraph.models.contract import Model
+from ezgraph.nodes import Conversation
+from ezgraph.plan import Plan, Wiring
+from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
+from ezgraph.runtime.executor import Executor
+from ezgraph.runtime.stream import Stream
+from ezgraph.session import CONTEXT, Session, Turn
+from ezgraph.stores.codec import Codec
+from ezgraph.stores.contract import Store
+from ezgraph.stores.memory import MemoryStore
+
+Value = TypeVar("Value")
+
+_LOG: Final = logging.getLogger("ezgraph")
+_STEP_LIMIT: Final = 25
+
+
+@final
+@frozen(eq=False)
+class CompiledGraph:
+    """What `Graph.compile` returns.  One of them serves any number of sessions at once.
+
+    Attributes:
+        plan: The validated graph.
+    """
+
+    plan: Plan
+    _executor: Executor = field(repr=False)
+    _listener: Listener | None = field(repr=False)
+
+    @classmethod
+    def of(  # noqa: PLR0913  what compile() was given
+        cls,
+        definition: Definition,
+        *,
+        store: Store | None,
+        model: Model | None,
+        end_session: Sequence[type[Conversation[Any, Any]]],
+        on_conflict: OnConflict,
+        at_end: AtEnd,
+        max_branches: int | None,
+        listener: Listener | None,
+    ) -> CompiledGraph:
+        """What `Graph.compile` does."""
+        _check_choice("on_conflict", on_conflict, ("raise", "feedback"))
+        _check_choice("at_end", at_end, ("complete", "wait"))
+        if max_branches is not None:
+            _check_positive("max_branches", max_branches)
+        plan = plan_of(definition, Wiring(model, tuple(end_session), on_conflict, at_end, max_branches))
+        states = {spec.id: spec.state for spec in plan.nodes.values()}
+        outputs = {spec.id: spec.output for spec in plan.nodes.values() if spec.placement == "internal"}
+        codec = Codec(plan.graph, {**states, CONTEXT: plan.context_type}, outputs)
+        return cls(plan, Executor(plan, MemoryStore() if store is None else store, codec), listener)
+
+    # ---------------------------------------------------------------------------------------------------------- a turn
+
+    async def ainvoke(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Turn:
+        """Bring the customer's message into a session and run the turn to its end.
+
+        Args:
+            message: What the customer says.
+            session: The session's id; a new one begins at the entry.
+            step_limit: Node runs allowed in a row.  Rule E9.
+
+        Raises:
+            InvalidInput: An argument is not what it must be.
+            SessionCompleted: The session has ended.
+            UnfinishedWork: An earlier turn is unfinished: call `arecover` first.  Rule G6.
+            NodeError: A stage's step failed; the session stays at its last commit.  Rule G4.
+            BranchFailed: Branches failed; `arecover` runs what is missing.  Rule E5.
+            StepLimit: The chain reached the limit.
+            RevisionConflict: Another turn committed first.
+            StoreError: The store failed.
+        """
+        return await self._turn(message, session, step_limit, None)
+
+    async def _turn(self, message: str | Message, session: str, step_limit: int, extra: Listener | None) -> Turn:
+        _check_session(session)
+        _check_positive("step_limit", step_limit)
+        incoming = _as_message(message)
+        found = await self._executor.load(session) or new_session(self.plan, session)
+        if left := work_left(self.plan, found):
+            raise UnfinishedWork(session, left)
+        if is_completed(found):
+            raise SessionCompleted(session)
+        return await self._driven(begun(found, incoming, step_limit), extra)
+
+    async def arecover(self, session: str, *, step_limit: int = _STEP_LIMIT) -> Turn:
+        """Go on where an earlier turn stopped: a failed, killed or held step runs again from its start.  Rule G6.
+
+        Does nothing where nothing is owed.
+
+        Raises:
+            InvalidInput: There is no such session, or an argument is not what it must be.
+            NodeError: A step failed again.  Otherwise as `ainvoke`.
+        """
+        _check_session(session)
+        _check_positive("step_limit", step_limit)
+        found = await self._existing(session)
+        if is_owed(found):
+            found = await self._executor.commit(found, recovering(found, step_limit))
+        return await self._driven(found, None)
+
+    async def _driven(self, session: Session, extra: Listener | None) -> Turn:
+        listener = _guarded([call for call in (self._listener, extra) if call is not None])
+        if listener is None:
+            return await self._executor.drive(session, None)
+        listener(TurnStarted(session.id))
+        turn = await self._executor.drive(session, listener)
+        listener(TurnEnded(turn))
+        return turn
+
+    def astream(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Stream:
+        """As `ainvoke`, as a stream of events.  Use it as an async context manager: leaving it cancels the turn."""
+        return Stream(lambda listener: self._turn(message, session, step_limit, listener))
+
+    # ------------------------------------------------------------------------------------------------- without a loop
+
+    def invoke(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Turn:
+        """As `ainvoke`, blocking.
+
+        Raises:
+            RunningLoop: An event loop runs here: await `ainvoke`.  Rule G5.
+        """
+        _check_no_loop("invoke", "await app.ainvoke(...)")
+        return asyncio.run(self.ainvoke(message, session=session, step_limit=step_limit))
+
+    def recover(self, session: str, *, step_limit: int = _STEP_LIMIT) -> Turn:
+        """As `arecover`, blocking.
+
+        Raises:
+            RunningLoop: An event loop runs here: await `arecover`.
+        """
+        _check_no_loop("recover", "await app.arecover(...)")
+        return asyncio.run(self.arecover(session, step_limit=step_limit))
+
+    def stream(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Iterator[Event]:
+        """As `astream`, blocking.  The turn runs while an event is waited for; closing the iterator cancels it.
+
+        Raises:
+            RunningLoop: An event loop runs here: use `astream`.
+        """
+        _check_no_loop("stream", "async with app.astream(...) as events")
+        return self._streamed(self.astream(message, session=session, step_limit=step_limit))
+
+    @staticmethod
+    def _streamed(events: Stream) -> Iterator[Event]:
+        with asyncio.Runner() as runner:
+            try:
+                while (event := runner.run(_next_of(events))) is not None:
+                    yield event
+            finally:
+                runner.run(events.aclose())
+
+    def load(self, session: str) -> Session:
+        """As `aload`, blocking.
+
+        Raises:
+            RunningLoop: An event loop runs here: await `aload`.
+        """
+        _check_no_loop("load", "await app.aload(...)")
+        return asyncio.run(self.aload(session))
+
+    # ------------------------------------------------------------------------------------------------------- to look at
+
+    async def aload(self, session: str) -> Session:
+        """The session as it was last committed, a frozen value.
+
+        Raises:
+            InvalidInput: Nothing was ever committed under that id.
+            CorruptSession: What is stored does not load.
+        """
+        _check_session(session)
+        return await self._existing(session)
+
+    async def _existing(self, session: str) -> Session:
+        found = await self._executor.load(session)
+        if found is None:
+            raise InvalidInput(session, f"there is no session {session!r} in this store. Begin it with ainvoke(...).")
+        return found
+
+    def unfinished(self, session: Session) -> tuple[str, ...]:
+        """What an earlier turn left undone in a loaded session, in words; empty where nothing is.  Rule G6."""
+        return work_left(self.plan, session)
+
+    def mermaid(self) -> str:
+        """The graph as a Mermaid flowchart, with exactly the edges it has."""
+        return mermaid(self.plan)
+
+
+async def _next_of(events: Stream) -> Event | None:
+    return await anext(events, None)
+
+
+def _guarded(listeners: Sequence[Listener]) -> Listener | None:
+    """One listener that calls all, in order; what one raises is logged and harms nothing.  Rule G8."""
+    if not listeners:
+        return None
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            try:
+                listener(event)
+            except Exception:
+                _LOG.exception("a listener raised on %s", type(event).__name__)
+
+    return tell
+
+
+def _as_message(message: object) -> Message:
+    if isinstance(message, str):
+        message = user(message)
+    if not isinstance(message, Message) or message.role != "user":
+        raise InvalidInput("", f"the message is {message!r}: pass a str, or user(...).")
+    if not message.text.strip():
+        raise InvalidInput("", "the message is empty: pass what the customer says, or do not call.")
+    return message
+
+
+def _check_session(session: object) -> None:
+    if not isinstance(session, str) or not session.strip():
+        raise InvalidInput("", f'the session id is {session!r}: pass a text such as session="c-17".')
+    if not session.isprintable() or len(session) > 200:
+        raise InvalidInput(session, "a session id is printable and at most 200 characters long.")
+
+
+def _check_positive(name: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInput("", f"{name}={number!r}: pass a whole number, 1 or more.")
+
+
+def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise InvalidInput("", f"{name}={given!r}: pass one of {', '.join(map(repr, choices))}.")
+
+
+def _check_no_loop(call: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RunningLoop(call, instead)

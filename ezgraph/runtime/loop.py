@@ -1,0 +1,196 @@
+"""The model/tool loop of one node run: `on_enter`, prompt, rounds of calls, `on_response`.  Rules D1 to D6, G1, G2."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias, cast, final
+
+from attrs import evolve, frozen
+
+from ezgraph.algebra.acceptance import Accepted, of_loop
+from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
+from ezgraph.algebra.ownership import check_response
+from ezgraph.algebra.results import fresh_ids, results_of
+from ezgraph.algebra.settling import Answer
+from ezgraph.arguments import ArgumentsRefused
+from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
+from ezgraph.messages import Message, ToolCall, assistant, instruction, tool_result
+from ezgraph.models.contract import Model, ModelReply, ModelRequest
+from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
+from ezgraph.responses import Direct, Finish, Response, Stay, TaskResult
+from ezgraph.runtime.awaiting import settled, within
+from ezgraph.runtime.context import Context
+from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
+
+Outcome: TypeAlias = Response[Any] | Ended
+Cleanup: TypeAlias = Callable[[], object]
+
+_LOG: Final = logging.getLogger("ezgraph")
+
+
+async def converse(plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener: Listener | None) -> Answer:
+    """Drive a node's model until it answers or a tool routes.
+
+    Raises:
+        NodeError: A handler, a hook or the model failed, or returned what it may not.
+    """
+    loop = _Loop(plan, spec, cast(Model, spec.model), ctx, listener, [])  # compile() refuses a node without a model
+    try:
+        await loop.enter()
+        prompt = await settled(spec.node.prompt(ctx))
+        for _ in range(spec.rounds):
+            routing = await loop.round(prompt)
+            if routing is not None:
+                return await loop.leave(routing)
+        raise RoundLimit(spec.id, spec.rounds)
+    finally:
+        await loop.clean_up()
+
+
+@final
+@frozen(eq=False)
+class _Loop:
+    """One run of the loop; what it changes is the context's staged part and the cleanups that are due."""
+
+    plan: Plan
+    spec: NodeSpec
+    model: Model
+    ctx: Context[Any, Any]
+    listener: Listener | None
+    cleanups: list[Cleanup]
+
+    async def enter(self) -> None:
+        """`on_enter`, and the seed of a history that a provider would not accept as it is.  Rule G2."""
+        ctx, spec = self.ctx, self.spec
+        history = ctx.history
+        trailing = history[-1] if history and history[-1].role == "user" else None
+        if spec.on_enter:
+            used = await settled(spec.node.on_enter(ctx, trailing))
+            if isinstance(used, str):
+                used = instruction(used) if trailing is None else evolve(trailing, text=used)
+            if used is not None and used != trailing:
+                if trailing is None:
+                    ctx._add(spec.space, used)
+                else:
+                    ctx._replace_last(used)
+                trailing = used
+        if trailing is None and spec.seed is not None and (not history or history[-1].role == "assistant"):
+            ctx._add(spec.space, instruction(spec.seed))
+
+    async def round(self, prompt: str) -> Routing | str | None:
+        """One model message and its calls: a route or an output, or None where the loop goes on."""
+        spec, ctx = self.spec, self.ctx
+        request = ModelRequest(spec.id, ctx.session, prompt, tuple(ctx.history), spec.offered)
+        reply = await self.model.respond(request)
+        await self.clean_up()
+        ctx._spend(reply.usage)
+        self._check(reply)
+        calls = fresh_ids(reply.calls)
+        if self.listener is not None:
+            self.listener(ModelReplied(ctx.session, spec.id, reply.text, calls))
+        return await self._batch(reply.text, calls) if calls else reply.text
+
+    def _check(self, reply: ModelReply) -> None:
+        if reply.stop != "complete":
+            raise ModelStopped(self.spec.id, reply.stop)
+        if not reply.calls and not reply.text.strip():
+            raise OutputError(self.spec.id, f"{self.spec.id}: the model gave neither text nor calls. Try again.")
+
+    async def _batch(self, text: str, calls: tuple[ToolCall, ...]) -> Routing | None:
+        """Carry out the calls of one message in order, then decide once.  Rules D1, D3, D4."""
+        ctx, spec = self.ctx, self.spec
+        ctx._add(spec.space, assistant(text, calls))
+        outcomes: list[Outcome] = []
+        for call in calls:
+            if self.listener is not None:
+                self.listener(ToolCalled(ctx.session, spec.id, call))
+            outcome = await self._call(call)
+            outcomes.append(outcome)
+            if not isinstance(outcome, Ended):
+                ctx._spend(outcome.usage)
+                if outcome.cleanup is not None:
+                    self.cleanups.append(outcome.cleanup)
+        decision = decide(summarise(outcomes))
+        if isinstance(decision, Conflict) and self.plan.wiring.on_conflict == "raise":
+            named = [(c.id, c.name, o) for c, o in zip(calls, outcomes, strict=True)]
+            raise ConflictError(spec.id, named)
+        results = results_of(outcomes, decision)
+        if self.listener is not None:
+            for call, result in zip(calls, results, strict=True):
+                self.listener(ToolAnswered(ctx.session, spec.id, call.id, result))
+        answers = (tool_result(call.id, result) for call, result in zip(calls, results, strict=True))
+        ctx._add(spec.space, *answers, *_extra(outcomes))
+        if isinstance(decision, Ended):
+            return Finish(text=decision.farewell)
+        return None if isinstance(decision, Conflict) else decision
+
+    async def _call(self, call: ToolCall) -> Outcome:
+        """What one call comes to; one that does not validate never reaches a handler.  Rules D2, D5, D6."""
+        spec = self.spec
+        ending = spec.farewell if call.name == END_SESSION else None
+        tool = spec.tools.get(call.name)
+        parameters = ending or (tool and tool.parameters)
+        if parameters is None:
+            names = ", ".join(offered.name for offered in spec.offered) or "none"
+            return Stay(text=f"There is no tool {call.name!r}. The tools are: {names}.")
+        try:
+            arguments = parameters.structure(call.arguments)
+        except ArgumentsRefused as refused:
+            return Stay(text=str(refused))
+        if tool is None:
+            return _farewell(str(arguments["farewell"]))
+        try:
+            response = await self._handled(tool, arguments)
+            check_response(self.plan, spec, tool.handler, response)
+        except NodeError as error:
+            error.add_note(f"in tool {tool.spec.name}, call {call.id}")
+            raise
+        except Exception as error:
+            raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
+        outcome: Outcome = response
+        return outcome
+
+    async def _handled(self, tool: Tool, arguments: dict[str, object]) -> object:
+        if tool.blocking:
+            work: Any = asyncio.to_thread(tool.handler.call, self.ctx, **arguments)
+        else:
+            work = tool.handler.call(self.ctx, **arguments)
+        if tool.timeout is None:
+            return await settled(work)
+        return await within(tool.timeout, self.spec.id, tool.spec.name, work)
+
+    async def leave(self, routing: Routing | str) -> Answer:
+        """A route as it is; an output after the response hook has seen it.  Rule A6."""
+        spec = self.spec
+        if not isinstance(routing, str | Direct | TaskResult):
+            return routing
+        accepted: Accepted = routing.text if isinstance(routing, Direct) else routing
+        hooked = None
+        if spec.hook is not None:
+            seen = accepted.value if isinstance(accepted, TaskResult) else accepted
+            hooked = await settled(spec.hook.call(self.ctx, seen))
+            check_response(self.plan, spec, spec.hook, hooked)
+            if hooked is not None and not isinstance(hooked, str):
+                self.ctx._spend(hooked.usage)
+        return of_loop(spec, accepted, hooked)
+
+    async def clean_up(self) -> None:
+        """Run the cleanups that are due, each once; one that raises is logged, as its effect is no part of the step."""
+        while self.cleanups:
+            cleanup = self.cleanups.pop(0)
+            try:
+                await settled(cleanup())
+            except Exception:
+                _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
+
+
+def _farewell(text: str) -> Outcome:
+    return Ended(text) if text.strip() else Stay(text="farewell: say something, the customer reads it.")
+
+
+def _extra(outcomes: list[Outcome]) -> Iterator[Message]:
+    for outcome in outcomes:
+        if not isinstance(outcome, Ended):
+            yield from outcome.messages

@@ -1,0 +1,79 @@
+"""One node run, from its context to its outcome: `run`, or the model/tool loop, then `on_exit`.  Rule G1."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ezgraph.algebra.acceptance import of_run
+from ezgraph.algebra.ownership import check_response
+from ezgraph.algebra.scheduling import Step, seen_by
+from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
+from ezgraph.errors import NodeError, StepFailed
+from ezgraph.plan import NodeSpec, Plan
+from ezgraph.runtime.awaiting import settled, within
+from ezgraph.runtime.context import Context, StageContext
+from ezgraph.runtime.events import Listener
+from ezgraph.runtime.loop import converse
+from ezgraph.session import Session
+
+
+async def run_step(plan: Plan, session: Session, step: Step, listener: Listener | None) -> Published:
+    """Run a node once and return its outcome; nothing is published here.
+
+    Raises:
+        NodeError: The node did what it may not, or failed; a foreign error comes as `StepFailed`.
+    """
+    spec, head = plan.nodes[step.node], session.head
+    cells, results = seen_by(plan, session, step.node)
+    ctx: Context[Any, Any]
+    if spec.placement == "conversation":
+        ctx = StageContext(plan, spec, session, cells, results, head.incoming)
+        if head.by_input and head.incoming is not None:
+            ctx._add(spec.space, head.incoming)
+    else:
+        ctx = Context(plan, spec, session, cells, results, None)
+    try:
+        if spec.timeout is None:
+            answer = await _answer(plan, spec, ctx, listener)
+        else:
+            answer = await within(spec.timeout, spec.id, None, _answer(plan, spec, ctx, listener))
+    except NodeError as error:
+        if error.node:
+            raise
+        raise StepFailed(spec.id, error) from error
+    except Exception as error:
+        raise StepFailed(spec.id, error) from error
+    finally:
+        ctx._over = True
+    # A worker's messages are private to its run (rule B3).
+    return Published(answer, ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
+
+
+async def _answer(plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener: Listener | None) -> Answer:
+    if spec.run is None:
+        answer = await converse(plan, spec, ctx, listener)
+    else:
+        response = spec.run.call(ctx)
+        if type(response) not in spec.run.kinds and inspect.isawaitable(response):
+            response = await response
+        check_response(plan, spec, spec.run, response)
+        if response is not None:
+            ctx._spend(response.usage)
+        answer = of_run(spec, response)
+    if spec.on_exit:
+        await settled(spec.node.on_exit(ctx, _seen_at_exit(answer)))
+    return answer
+
+
+def _seen_at_exit(answer: Answer) -> object:
+    """What `on_exit` is handed: a worker's output, a reply's text, None where the stage continues, else the route."""
+    match answer:
+        case Yielded(output=output):
+            return output
+        case Reply(text=text):
+            return text
+        case Continue():
+            return None
+        case _:
+            return answer
