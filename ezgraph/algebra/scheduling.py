@@ -1,4 +1,4 @@
-"""What runs next, as a function of plan and session; and what begins, is left over, or recovers.  Rules E2 to E5, E9, L7.
+"""What runs next, as a function of plan and session; what begins, is left over, or recovers.  Rules E2 to E5, E9.
 
 Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer to "what now?".
 """
@@ -35,7 +35,7 @@ def new_session(plan: Plan, session: str) -> Session:
 
 
 def begun(session: Session, message: Message, step_limit: int) -> Session:
-    """The session as input finds it: the cursor's stage is owed a run.  Committed with the first step only.  Rule G4."""
+    """The session as input finds it: the cursor's stage is owed a run.  Committed with its first step.  Rule G4."""
     head = Head(session.head.cursor, owed=True, by_input=True, run=session.head.run + 1, incoming=message)
     return replace(session, head=head, limits=replace(session.limits, steps=step_limit))
 

@@ -1,4 +1,4 @@
-"""What an outcome publishes: `settle(plan, session, step, outcome)` gives the delta and the reply.  Rules A5, A8, A9, C2, G9.
+"""What an outcome publishes: `settle` gives the delta and the reply.  Rules A5, A8, A9, C2, G9.
 
 Pure and idempotent: the outcome of a stale, finished or never enabled step settles to nothing.  Rule L7.
 """
@@ -97,9 +97,7 @@ def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transi
     if isinstance(outcome, Failed):
         record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
         return Transition(_delta(session, marks=(step.node,), errors=(record,)))
-    if not isinstance(outcome.answer, Yielded):
-        raise TypeError(f"a worker yields, and the outcome of {step.node} is {outcome.answer!r}")
-    return Transition(_worker_settled(plan, session, activation, step.node, outcome.answer, outcome))
+    return Transition(_worker_settled(plan, session, activation, step.node, outcome))
 
 
 def _delta(session: Session, **parts: Any) -> Delta:
@@ -107,7 +105,7 @@ def _delta(session: Session, **parts: Any) -> Delta:
 
 
 def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
-    """The error is logged.  Input that began the turn is not kept; a stage that a `go` entered stays owed.  Rules G4, G6."""
+    """The error is logged.  Input is not kept; a stage that a `go` or a join entered stays owed.  Rules G4, G6."""
     head = session.head
     kept = Head(head.cursor, run=head.run) if head.by_input else replace(head, raised=True)
     record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
@@ -116,9 +114,10 @@ def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
 
 def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) -> Transition:
     head, space = session.head, plan.nodes[node].space
-    cells, adds = outcome.cells, outcome.adds
+    cells, adds, cursor = outcome.cells, outcome.adds, head.cursor
     answer = _along_edges(plan, node) if isinstance(outcome.answer, Continue) else outcome.answer
-    cursor, reply, opened = head.cursor, None, None
+    reply: str | None = None
+    opened: Activation | None = None
     after: Head | None = None
     match answer:
         case Go(target=target):
@@ -126,17 +125,16 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
             cells, adds = _seeding(session, goal, answer, cells, adds)
             cursor = goal.id
             after = Head(cursor, owed=True, run=head.run + 1, depth=head.depth + 1, incoming=answer.message)
-        case DirectTo(target=target, text=reply):
+        case DirectTo(target=target):
             goal = plan.by_class[target]
             cells, adds = _seeding(session, goal, answer, cells, adds)
+            cursor, reply = goal.id, answer.text
             for told in dict.fromkeys((space, goal.space)):
                 adds = _adding(adds, told, assistant(reply))
-            cursor = goal.id
-        case Finish(text=reply):
+        case Finish() | Reply():
+            reply = answer.text
             adds = _adding(adds, space, assistant(reply))
-            cursor = END
-        case Reply(text=reply):
-            adds = _adding(adds, space, assistant(reply))
+            cursor = END if isinstance(answer, Finish) else cursor
         case Fanout(workers=workers):
             roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
             opened = Activation(head.run + 1, node, roots, head.depth)
@@ -144,6 +142,8 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
             opened = Activation(head.run + 1, node, roots, head.depth)
         case AtEnd():
             cursor = END if plan.wiring.at_end == "complete" else plan.entry
+        case Continue() | Yielded():
+            pass  # the turn ends with no reply (a stage never yields)
     delta = Delta(
         session.id,
         session.graph,
@@ -216,12 +216,11 @@ def _adding(adds: dict[str, Addition], space: str, message: Message) -> dict[str
     return {**adds, space: Addition((*added.messages, message), added.drop)}
 
 
-def _worker_settled(
-    plan: Plan, session: Session, activation: Activation, node: str, answer: Yielded, outcome: Published
-) -> Delta:
+def _worker_settled(plan: Plan, session: Session, activation: Activation, node: str, outcome: Published) -> Delta:
     """A row is inserted; the last row of a closure closes the activation in the same write.  Rules A9, E2, E4."""
     closure = plan.closure(activation.roots)
-    row = Row(node, answer.output, depth_of(closure, activation, node), outcome.cells, outcome.usage)
+    output = outcome.answer.output if isinstance(outcome.answer, Yielded) else None
+    row = Row(node, output, depth_of(closure, activation, node), outcome.cells, outcome.usage)
     rows = {**activation.rows, node: row}
     if len(rows) < len(closure.workers):
         return _delta(session, rows=(row,))

@@ -33,12 +33,14 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
     problems: list[Problem] = []
     entry = definition.entry
     context = type(definition.context)
-    for flaw in flaws(context):
-        problems.append(Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", flaw.mend))
+    problems.extend(
+        Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", flaw.mend)
+        for flaw in flaws(context)
+    )
     nodes: dict[str, NodeSpec] = {}
     ids: dict[type, str] = {}
     returns: dict[str, dict[str, Returns]] = {}
-    for cls, node in _instances(definition, wiring, problems):
+    for cls, node in _instances(definition, problems):
         reading = NodeReader(cls, node, wiring, problems).read()
         if not _provides(definition.context, reading.shared):
             problems.append(
@@ -88,7 +90,7 @@ def _provides(context: object, needed: object) -> bool:
 
 
 def _instances(
-    definition: Definition, wiring: Wiring | None, problems: list[Problem]
+    definition: Definition, problems: list[Problem]
 ) -> Iterable[tuple[type[Node[Any, Any]], Node[Any, Any]]]:
     """Every registered node once, the entry first where it is not registered again."""
     registered = [
@@ -104,7 +106,7 @@ def _instances(
         place = cls.__name__ if cls is not None else repr(given)
         if cls is None or not issubclass(cls, kind):
             mend = f"Register it with {'workers' if kind is Stage else 'stages'}()."
-            if cls is None or not issubclass(cls, Node):
+            if not _is_node(cls):
                 mend = "Pass classes or instances of Conversation, GraphNode or Worker."
             problems.append(Problem("placement", f"{method}({place})", f"is no {kind.__name__.lower()}", mend))
             continue
@@ -122,6 +124,10 @@ def _instances(
         node = _instance(given, cls, problems)
         if node is not None:
             yield cls, node
+
+
+def _is_node(cls: object) -> bool:
+    return isinstance(cls, type) and issubclass(cls, Node)
 
 
 def _class(given: object) -> type | None:
@@ -160,19 +166,19 @@ def _check_end_session(wiring: Wiring, ids: dict[type, str], problems: list[Prob
 def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]) -> list[Link]:
     """Edges and joins between ids; one that names a node that is not there is reported and left out."""
     links: list[Link] = []
-    told = [((edge.source,), edge.target, False) for edge in definition.edges]
-    told += [(join.sources, join.target, True) for join in definition.joins]
+    told: list[tuple[tuple[object, ...], object, bool]] = [
+        *(((edge.source,), edge.target, False) for edge in definition.edges),
+        *((join.sources, join.target, True) for join in definition.joins),
+    ]
     for sources, target, is_join in told:
         names = [n.__name__ if isinstance(n, type) else str(n) for n in (*sources, target)]
         place = f"join(({', '.join(names[:-1])}), to={names[-1]})" if is_join else f"edge({', '.join(names)})"
-        ends = [*sources] if target == END else [*sources, target]
-        missing = [n for n in ends if not isinstance(n, type) or n not in ids]
-        for node in missing:
-            name = node.__name__ if isinstance(node, type) else repr(node)
+        ends = [ids.get(n) if isinstance(n, type) else END if n == END else None for n in (*sources, target)]
+        for name in (n for n, end in zip(names, ends, strict=True) if end is None):
             what = f"names {name}, which the graph does not have"
-            problems.append(
-                Problem("unknown-target", place, what, f"Register {name}; it has {', '.join(ids.values())}.")
-            )
-        if not missing:
-            links.append(Link(tuple(ids[s] for s in sources), END if target == END else ids[target], is_join))
+            mend = f"Register {name}; it has {', '.join(ids.values())}."
+            problems.append(Problem("unknown-target", place, what, mend))
+        known = [end for end in ends if end is not None]
+        if len(known) == len(ends):
+            links.append(Link(tuple(known[:-1]), known[-1], is_join))
     return links

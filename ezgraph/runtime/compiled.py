@@ -1,11 +1,11 @@
-"""A graph that runs: the calls a caller makes into sessions.  Every one of them is checked here and driven by one engine."""
+"""A graph that runs: the calls a caller makes into sessions.  Each is checked here and driven by one engine."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, Final, TypeVar, final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, final
 
 from attrs import field, frozen
 
@@ -25,8 +25,6 @@ from ezgraph.session import CONTEXT, Session, Turn
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 from ezgraph.stores.memory import MemoryStore
-
-Value = TypeVar("Value")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
@@ -218,7 +216,7 @@ def _guarded(listeners: Sequence[Listener]) -> Listener | None:
         for listener in listeners:
             try:
                 listener(event)
-            except Exception:
+            except Exception:  # noqa: BLE001  whatever it is, it is told
                 _LOG.exception("a listener raised on %s", type(event).__name__)
 
     return tell

@@ -18,7 +18,7 @@ from ezgraph.plan import Plan
 from ezgraph.runtime.awaiting import shielded
 from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
 from ezgraph.runtime.steps import run_step
-from ezgraph.session import Delta, Session, Turn, apply
+from ezgraph.session import Delta, Session, Status, Turn, apply
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 
@@ -77,7 +77,7 @@ class Executor:
                 listener(StepPublished(session.id, step.node, session.revision))
         self._check_end(session, failures)
         head = session.head
-        status = "completed" if is_completed(session) else "idle"
+        status: Status = "completed" if is_completed(session) else "idle"
         return Turn(session.id, status, reply, head.cursor, sum(spent, Usage()), session.revision)
 
     async def _stage(self, session: Session, step: Step, listener: Listener | None) -> Transition:

@@ -142,17 +142,16 @@ class _Loop:
         if tool is None:
             return _farewell(str(arguments["farewell"]))
         try:
-            response = await self._handled(tool, arguments)
+            response: Outcome = await self._handled(tool, arguments)
             check_response(self.plan, spec, tool.handler, response)
         except NodeError as error:
             error.add_note(f"in tool {tool.spec.name}, call {call.id}")
             raise
         except Exception as error:
             raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
-        outcome: Outcome = response
-        return outcome
+        return response
 
-    async def _handled(self, tool: Tool, arguments: dict[str, object]) -> object:
+    async def _handled(self, tool: Tool, arguments: dict[str, object]) -> Any:
         if tool.blocking:
             work: Any = asyncio.to_thread(tool.handler.call, self.ctx, **arguments)
         else:
@@ -182,7 +181,7 @@ class _Loop:
             cleanup = self.cleanups.pop(0)
             try:
                 await settled(cleanup())
-            except Exception:
+            except Exception:  # noqa: BLE001  whatever it is, it is told
                 _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
 
 
