@@ -6,10 +6,26 @@ Everything here reads classes and returns values or flaws; whether a flaw is an 
 from __future__ import annotations
 
 import collections.abc
+import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, ForwardRef, Literal, TypeAlias, Union, final, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Literal,
+    Never,
+    NoReturn,
+    TypeAlias,
+    Union,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typing_extensions
 from attrs import frozen
@@ -22,6 +38,7 @@ Bindings: TypeAlias = Mapping[type, Mapping[object, object]]
 
 _ALIASES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
 _PROMISES = (collections.abc.Awaitable, collections.abc.Coroutine)
+_VARIABLES = (typing.TypeVar, typing_extensions.TypeVar)
 
 
 @final
@@ -35,7 +52,7 @@ class AnnotationFlaw:
         mend: What to write instead.
     """
 
-    kind: Literal["missing-annotation", "unresolvable-annotation", "vague-annotation"]
+    kind: Literal["missing-annotation", "unresolvable-annotation", "vague-annotation", "forbidden-route"]
     what: str
     mend: str
 
@@ -62,49 +79,73 @@ class Returns:
         ways: The ways out, in the order written.
         outputs: The types that a `TaskResult` may carry.
         others: Members that are no response at all, as text.
-        flaws: What cannot be read.
+        flaws: What cannot be read, or leads where it may not.
+        promised: Whether it is a promise of what it says, such as `Awaitable[Go[Approval]]`.
     """
 
-    kinds: frozenset[type]
-    ways: tuple[Way, ...]
-    outputs: tuple[object, ...]
-    others: tuple[str, ...]
-    flaws: tuple[AnnotationFlaw, ...]
+    kinds: frozenset[type] = frozenset()
+    ways: tuple[Way, ...] = ()
+    outputs: tuple[object, ...] = ()
+    others: tuple[str, ...] = ()
+    flaws: tuple[AnnotationFlaw, ...] = ()
+    promised: bool = False
 
 
 def bindings(cls: type) -> Bindings:
-    """What the type variables of every generic ancestor stand for, seen from `cls`."""
+    """What the type variables of every generic ancestor stand for, seen from `cls`; one that is left open, itself."""
     found: dict[type, Mapping[object, object]] = {}
 
     def walk(owner: type, known: Mapping[object, object]) -> None:
         for base in vars(owner).get("__orig_bases__", owner.__bases__):
             origin = get_origin(base) or base
-            parameters = getattr(origin, "__parameters__", ())
-            arguments = [substituted(_resolved(owner, a), known) for a in get_args(base)]
-            defaults = [getattr(p, "__default__", p) for p in parameters[len(arguments) :]]
-            mine = dict(zip(parameters, [*arguments, *defaults], strict=False))
-            if origin is not typing_extensions.Generic and isinstance(origin, type):
-                found.setdefault(origin, mine)
-                walk(origin, mine)
+            if origin is typing.Generic or not isinstance(origin, type):
+                continue
+            mine: dict[object, object] = {}
+            given = get_args(base)
+            for index, parameter in enumerate(getattr(origin, "__parameters__", ())):
+                if index < len(given):
+                    mine[parameter] = substituted(_looked_up(owner, given[index]), known)
+                else:
+                    mine[parameter] = substituted(_default(parameter), mine)
+            if origin not in found or is_open(*found[origin].values()):
+                found[origin] = mine
+            walk(origin, mine)
 
     walk(cls, {})
     return found
 
 
-def _resolved(owner: type, annotation: object) -> object:
-    """A type argument written as a string, looked up where the class stands; left as it is where that fails."""
-    if not isinstance(annotation, str | ForwardRef):
-        return annotation
-    holder = type("holder", (), {"__module__": owner.__module__, "__annotations__": {"it": annotation}})
+def _default(parameter: Any) -> object:
+    """What a type variable stands for where nothing is given: its default, else itself."""
+    has_default: Callable[[], bool] = getattr(parameter, "has_default", lambda: False)
+    return parameter.__default__ if has_default() else parameter
+
+
+def is_open(*annotations: object) -> bool:
+    """Whether one of them is a type variable that nothing is known of."""
+    return any(isinstance(annotation, _VARIABLES) for annotation in annotations)
+
+
+def _looked_up(owner: type, annotation: object) -> object:
+    """A type argument with the names in its strings looked up where the class stands; a `ForwardRef` where that fails.
+
+    Reading a class never raises: what does not resolve is for the caller to report.
+    """
     try:
-        return get_type_hints(holder, include_extras=True)["it"]
-    except (NameError, AttributeError, SyntaxError, TypeError):
-        return annotation
+        return _resolved(annotation, owner.__module__)
+    except Exception as error:  # noqa: BLE001  an annotation is an expression, and may raise anything
+        return ForwardRef(error.name if isinstance(error, NameError) and error.name else shown(annotation))
+
+
+def _resolved(annotation: object, module: str) -> object:
+    """`annotation` with the names in its strings looked up in a module; raises whatever that raises."""
+    holder = type("holder", (), {"__module__": module, "__annotations__": {"it": annotation}})
+    return get_type_hints(holder, include_extras=True)["it"]
 
 
 def substituted(annotation: object, known: Mapping[object, object]) -> object:
     """`annotation` with type variables replaced by what they stand for."""
-    if isinstance(annotation, typing.TypeVar | typing_extensions.TypeVar):
+    if isinstance(annotation, _VARIABLES):
         return known.get(annotation, annotation)
     parameters = getattr(annotation, "__parameters__", ())
     if parameters and not isinstance(annotation, type) and any(p in known for p in parameters):
@@ -116,19 +157,22 @@ def hints_of(cls: type, function: Callable[..., object], known: Bindings) -> dic
     """The resolved annotations of a method, with the type variables of the class that defines it replaced."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except Exception as error:  # noqa: BLE001  an annotation is an expression, and may raise anything
+        return _unresolvable(error)
+    owner = next((c for c in cls.__mro__ if any(v is function for v in vars(c).values())), cls)
+    mine = known.get(owner, {})
+    return {name: substituted(hint, mine) for name, hint in hints.items()} if mine else hints
+
+
+def _unresolvable(error: Exception) -> AnnotationFlaw:
+    kind: Literal["unresolvable-annotation"] = "unresolvable-annotation"
+    if isinstance(error, NameError) and error.name:
         return AnnotationFlaw(
-            "unresolvable-annotation",
+            kind,
             f"the name {error.name!r} in an annotation does not resolve at run time",
             f"Import {error.name} at the top of the module, not only for typing, and not inside a function.",
         )
-    except (AttributeError, SyntaxError, TypeError) as error:
-        return AnnotationFlaw(
-            "unresolvable-annotation", f"an annotation does not resolve: {error}", "Write a type that exists."
-        )
-    owner = next((c for c in cls.__mro__ if function in vars(c).values()), cls)
-    mine = known.get(owner, {})
-    return {name: substituted(hint, mine) for name, hint in hints.items()} if mine else hints
+    return AnnotationFlaw(kind, f"an annotation does not resolve: {error}", "Write a type that exists.")
 
 
 def returns_of(hints: Mapping[str, object]) -> Returns:
@@ -139,71 +183,112 @@ def returns_of(hints: Mapping[str, object]) -> Returns:
             "there is no return annotation, so where it may lead cannot be read",
             "Write what it returns, such as `-> Go[Approval] | Stay`.",
         )
-        return Returns(frozenset(), (), (), (), (flaw,))
-    kinds: list[type] = []
-    ways: list[Way] = []
-    outputs: list[object] = []
-    others: list[str] = []
-    flaws: list[AnnotationFlaw] = []
-    for member in members(hints["return"]):
+        return Returns(flaws=(flaw,))
+    reader = _ReturnReader()
+    promised = False
+    try:
+        for member in members(hints["return"]):
+            reader.read(member)
+        promised = get_origin(unwrapped(hints["return"])) in _PROMISES
+    except Exception as error:  # noqa: BLE001  the value of an alias is an expression, and may raise anything
+        reader.flaws.append(_unresolvable(error))
+    return Returns(
+        frozenset(reader.kinds),
+        tuple(dict.fromkeys(reader.ways)),
+        tuple(reader.outputs),
+        tuple(reader.others),
+        tuple(reader.flaws),
+        promised,
+    )
+
+
+class _ReturnReader:
+    """Collects what the members of one return annotation say."""
+
+    def __init__(self) -> None:
+        self.kinds: list[type] = []
+        self.ways: list[Way] = []
+        self.outputs: list[object] = []
+        self.others: list[str] = []
+        self.flaws: list[AnnotationFlaw] = []
+
+    def read(self, member: object) -> None:
+        """Read one member: a response, a text, nothing, or what is none of them."""
         origin = get_origin(member) or member
         if origin is TaskResult:
-            outputs.extend(get_args(member) or (Any,))
+            self.outputs.extend(get_args(member) or (Any,))
         if origin in {Go, DirectTo, Fanout}:
-            _read_ways(origin, member, ways, flaws)
+            self._read_way(origin, member)
         if origin in {*RESPONSES, str, NoneType}:
-            kinds.append(origin)
+            self.kinds.append(origin)
         elif origin in {Any, object}:
-            flaws.append(_vague(shown(member), "the responses one by one"))
+            self.flaws.append(_vague(shown(member), "the responses one by one"))
         else:
-            others.append(shown(member))
-    return Returns(frozenset(kinds), tuple(dict.fromkeys(ways)), tuple(outputs), tuple(others), tuple(flaws))
+            self.others.append(shown(member))
 
-
-def _read_ways(origin: Any, member: object, ways: list[Way], flaws: list[AnnotationFlaw]) -> None:
-    kind: type = Worker if origin is Fanout else Stage
-    targets: list[type[Node[Any, Any]]] = []
-    for target in [t for argument in get_args(member) for t in members(argument)]:
-        if isinstance(target, type) and issubclass(target, Node) and not _is_kind(target):
-            targets.append(target)
-        else:
-            example = "Fanout[Valuation | FraudCheck]" if kind is Worker else f"{origin.__name__}[Approval]"
-            flaws.append(_vague(shown(member), f"the classes it may lead to, such as `{example}`"))
+    def _read_way(self, origin: Any, member: object) -> None:
+        named = tuple(dict.fromkeys(t for argument in get_args(member) for t in members(argument)))
+        example = "Fanout[Valuation | FraudCheck]" if origin is Fanout else f"{origin.__name__}[Approval]"
+        if not named or not all(_is_node(target) for target in named):
+            self.flaws.append(_vague(shown(member), f"the classes it may lead to, such as `{example}`"))
             return
-    if not targets:
-        flaws.append(_vague(origin.__name__, f"the classes it may lead to, such as `{origin.__name__}[...]`"))
-    elif origin is Fanout:
-        ways.append(Way(origin, tuple(dict.fromkeys(targets))))
-    else:
-        ways.extend(Way(origin, (target,)) for target in targets)
+        nodes = cast("tuple[type[Node[Any, Any]], ...]", named)
+        kind, other = (Worker, Stage) if origin is Fanout else (Stage, Worker)
+        for stray in (target for target in nodes if not issubclass(target, kind)):
+            mend = (
+                "A worker is reached by Fanout[A | B] or an edge." if kind is Stage else f"Write Go[{stray.__name__}]."
+            )
+            told = f"{origin.__name__}[{stray.__name__}] leads to a {other.__name__.lower()}"
+            self.flaws.append(AnnotationFlaw("forbidden-route", told, mend))
+        if origin is Fanout and len(nodes) < 2:
+            told = f"{shown(member)} names one worker"
+            mend = "A fan-out takes two or more: Fanout[A | B]."
+            self.flaws.append(AnnotationFlaw("forbidden-route", told, mend))
+        self.ways.extend([Way(origin, nodes)] if origin is Fanout else [Way(origin, (node,)) for node in nodes])
 
 
-def _is_kind(target: type) -> bool:
-    """Whether it is one of our own kinds, which names no node."""
-    return target.__module__ == Node.__module__
+def _is_node(target: object) -> bool:
+    """Whether it is an author's node: our own kinds name none."""
+    return isinstance(target, type) and issubclass(target, Node) and target.__module__ != Node.__module__
+
+
+def mentioned(function: Callable[..., object]) -> frozenset[str]:
+    """The names in a handler's return annotation, as it is written, and in its code.
+
+    Where an annotation cannot be read, these are the nodes it may lead to, as far as anybody can tell.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    written = re.findall(r"\w+", str(getattr(function, "__annotations__", {}).get("return", "")))
+    return frozenset((*written, *code.co_names, *code.co_freevars) if code else written)
 
 
 def _vague(text: str, instead: str) -> AnnotationFlaw:
     return AnnotationFlaw("vague-annotation", f"`{text}` does not say where it may lead", f"Name {instead}.")
 
 
+def unwrapped(annotation: object) -> object:
+    """An annotation without aliases and `Annotated` around it."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return unwrapped(get_args(annotation)[0])
+    alias: Any = origin if isinstance(origin, _ALIASES) else annotation
+    if not isinstance(alias, _ALIASES):
+        return annotation
+    value = _resolved(alias.__value__, str(alias.__module__))
+    given = dict(zip(alias.__type_params__, get_args(annotation), strict=False))
+    return unwrapped(substituted(value, {p: given.get(p, _default(p)) for p in alias.__type_params__}))
+
+
 def members(annotation: object) -> Iterator[object]:
     """The members of a union, through aliases, `Annotated`, promises and nested unions; a single type gives itself."""
-    origin = get_origin(annotation)
+    annotation = unwrapped(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in {Union, UnionType}:
-        for member in get_args(annotation):
+        for member in arguments:
             yield from members(member)
-    elif origin is Annotated:
-        yield from members(get_args(annotation)[0])
-    elif isinstance(annotation, _ALIASES):
-        yield from members(annotation.__value__)
-    elif isinstance(origin, _ALIASES):
-        yield from members(
-            substituted(origin.__value__, dict(zip(origin.__parameters__, get_args(annotation), strict=True)))
-        )
-    elif origin in _PROMISES:
-        yield from members(get_args(annotation)[-1])
-    else:
+    elif origin in _PROMISES and arguments:
+        yield from members(arguments[-1])
+    elif annotation is not Never and annotation is not NoReturn:  # they are the union of nothing
         yield NoneType if annotation is None else annotation
 
 
@@ -211,9 +296,13 @@ def shown(annotation: object) -> str:
     """An annotation as an author writes it."""
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return "None" if annotation is NoneType else annotation.__name__
+    if isinstance(annotation, ForwardRef | str):
+        return annotation if isinstance(annotation, str) else annotation.__forward_arg__
+    if annotation is Ellipsis:
+        return "..."
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in {Union, UnionType}:
         return " | ".join(map(shown, arguments))
     if isinstance(origin, type) and arguments:
         return f"{origin.__name__}[{', '.join(map(shown, arguments))}]"
-    return str(annotation).removeprefix("typing.")
+    return str(annotation).removeprefix("typing.").removeprefix("~")

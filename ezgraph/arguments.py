@@ -75,7 +75,8 @@ def parameters_of(
     reading = Reading()
     hooks = {p.name: _hook(reading, p, hints) for p in offered}
     for name in sorted(told.keys() - {p.name for p in declared}):
-        mend = near(name, hooks) or "Remove the line, or indent it deeper if it continues the one above."
+        nearest = near(name, hooks)
+        mend = f"Write {nearest}." if nearest else "Remove it, or indent it deeper if it continues the line above."
         reading.flaw(f"docstring, Args: {name}", f"there is no parameter {name}", mend)
     if reading.flaws:
         return None, tuple(reading.flaws)
@@ -102,7 +103,8 @@ def _hook(reading: Reading, parameter: Parameter, hints: Mapping[str, object]) -
     except NameError as error:
         what, mend = line(error), "Define the classes of arguments at module level."
     except Exception as error:  # noqa: BLE001  annotations of classes are evaluated here, and may raise anything
-        what, mend = line(error), "Write one type whose JSON is unmistakable, or an attrs class with a field for each."
+        what = re.sub(r" \(.*?\)", "", line(error))  # without msgspec's lists of types
+        mend = "Write one type whose JSON is unmistakable, or an attrs class with a field for each."
     else:
         return reading.hook(node, place)
     return reading.flaw(place, what, mend)
@@ -197,7 +199,7 @@ def _default(default: object) -> Any:
     return msgspec.field(default=default)
 
 
-_SECTION: Final = re.compile(r"(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?):\s*")
+_SECTION: Final = re.compile(r"(Args|Arguments|Returns|Raises|Yields):\s*")
 _ENTRY: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\(.*?\))?\s*:\s*(?P<text>.*)")
 
 
@@ -208,15 +210,18 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
     section, indent, name = "", 0, ""
     for row in cleandoc(text).splitlines():
         depth, said = len(row) - len(row.lstrip()), row.strip()
-        if not depth and (header := _SECTION.fullmatch(row)):
-            section, indent, name = header[1], 0, ""
-        elif not section:
+        if said and not depth:
+            header = _SECTION.fullmatch(row)
+            section = header[1] if header else section and "over"
+            indent, name = 0, ""
+        if not section:
             before.append(row)
-        elif section.startswith("Arg") and said:
-            section = section if depth else "over"
+        elif section.startswith("Arg") and said and depth:
             indent = indent or depth
             entry = _ENTRY.fullmatch(said) if depth == indent else None
-            name = entry["name"] if entry else name
-            if depth and name:
-                told.setdefault(name, []).append(entry["text"] if entry else said)
+            if entry:
+                name = entry["name"]
+                told[name] = [entry["text"]]
+            elif name:
+                told[name].append(said)
     return "\n".join(before).strip(), {name: " ".join(rows).strip() for name, rows in told.items()}

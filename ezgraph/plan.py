@@ -39,6 +39,7 @@ class Handler:
         origin: Its row of table B.
         call: The bound method.
         kinds: The exact types it may return; `NoneType` where nothing is allowed.
+        awaits: Whether it is a coroutine function.
         ways: What its annotation declares: (response type, target class).
         declared: The same, as an author writes it.
     """
@@ -47,6 +48,7 @@ class Handler:
     origin: Origin
     call: Callable[..., Any]
     kinds: frozenset[type]
+    awaits: bool
     ways: frozenset[tuple[type, type]]
     declared: tuple[str, ...]
 
@@ -285,15 +287,6 @@ class Plan:
             name = node.__name__ if isinstance(node, type) else repr(node)
             raise UnknownTarget(asker, name, tuple(self.nodes))
         return spec
-
-    def check_context(self, writer: str, value: object) -> None:
-        """Refuse a value that is not of the type of the graph's context.
-
-        Raises:
-            StateTypeError: Rule F3.
-        """
-        if (bad := self.context_check(value)) is not None:
-            raise StateTypeError(writer, "the graph's context", *bad)
 
     def writers(self, node: str) -> tuple[str, ...]:
         """Who could write a node's state, in words."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from inspect import get_annotations
 from typing import (
     Annotated,
     Any,
@@ -234,8 +235,6 @@ def _union(tp: Any, args: tuple[Any, ...]) -> Shape:
 
 
 def _not_a_class(tp: Any) -> Shape:
-    if tp is Any:
-        return Wrong("Any is not a type that can be loaded", "Name the type.")
     if isinstance(tp, TypeVar):
         return Wrong(f"the type variable {tp} is left open", "Name the type: Box[int], not Box.")
     if isinstance(tp, str | ForwardRef):
@@ -257,8 +256,8 @@ _MENDS: Final[tuple[tuple[type, str, str], ...]] = (
 
 def _refused(tp: Any, cls: type, args: tuple[Any, ...]) -> Shape:
     told = describe(tp)
-    if cls is object:
-        return Wrong("object is not a type that can be loaded", "Name the type.")
+    if cls is object or tp is Any:
+        return Wrong(f"{told} is not a type that can be loaded", "Name the type.")
     if dataclasses.is_dataclass(cls):
         return Wrong(f"{told} is a dataclass", "Make it a frozen attrs class: @attrs.frozen.")
     if hasattr(cls, "__attrs_attrs__"):
@@ -306,7 +305,9 @@ def _attrs_record(tp: Any, cls: Any) -> Shape:  # noqa: C901, PLR0911  a line fo
             return Wrong(f"{told}.{one.name} has no type", "Annotate it.")
         plain = one.default is not NOTHING and not isinstance(one.default, Factory)  # type: ignore[arg-type]
         kept = one.default if plain else UNSET
-        made.append(RecordField(one.name, one.alias or one.name, fill(hints[one.name]), one.default is NOTHING, kept))
+        made.append(
+            RecordField(one.name, one.alias or one.name, fill(one.name, hints[one.name]), one.default is NOTHING, kept)
+        )
     return Record(cls, tp, tuple(made), is_tuple=False)
 
 
@@ -321,7 +322,7 @@ def _named_tuple(tp: Any, cls: Any) -> Shape:
         return fill
     made = [
         RecordField(
-            name, name, fill(hints[name]), name not in cls._field_defaults, cls._field_defaults.get(name, UNSET)
+            name, name, fill(name, hints[name]), name not in cls._field_defaults, cls._field_defaults.get(name, UNSET)
         )
         for name in cls._fields
     ]
@@ -341,17 +342,26 @@ def _hints(cls: type, written: dict[str, Any]) -> dict[str, Any] | Wrong:
         )
 
 
-def _filler(tp: Any, cls: Any) -> Callable[[Any], Any] | Wrong:
-    """Puts a generic class's type arguments, and those of its bases, in the place of its type variables."""
-    known: dict[Any, Any] = dict(zip(getattr(cls, "__parameters__", ()), get_args(tp), strict=False))
-    if len(known) < len(getattr(cls, "__parameters__", ())):
+def _filler(tp: Any, cls: Any) -> Callable[[str, Any], Any] | Wrong:
+    """Puts type arguments in the place of type variables, in a field's type.
+
+    One variable may stand for two things in a class and in its base, so each field is filled by the class it is from.
+    """
+    names = getattr(cls, "__parameters__", ())
+    if len(get_args(tp)) < len(names):
         return Wrong(f"{describe(cls)} is generic", f"Name its type arguments: {describe(cls)}[int].")
-    for base in cls.__mro__:
-        for parent in base.__dict__.get("__orig_bases__", ()):
+    known: dict[Any, dict[Any, Any]] = {cls: dict(zip(names, get_args(tp), strict=True))}
+    for child in cls.__mro__:
+        for parent in child.__dict__.get("__orig_bases__", ()):
             names = getattr(get_origin(parent), "__parameters__", ())
-            for name, given in zip(names, get_args(parent), strict=False):
-                known.setdefault(name, _filled(given, known))
-    return lambda inner: _filled(inner, known)
+            given = [_filled(arg, known.get(child, {})) for arg in get_args(parent)]
+            known.setdefault(get_origin(parent), dict(zip(names, given, strict=False)))
+
+    def fill(name: str, inner: Any) -> Any:
+        owner = next((child for child in cls.__mro__ if name in get_annotations(child)), cls)
+        return _filled(inner, known.get(owner, {}))
+
+    return fill
 
 
 def _filled(tp: Any, known: Mapping[Any, Any]) -> Any:

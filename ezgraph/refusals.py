@@ -62,7 +62,7 @@ def line(error: Exception) -> str:
     """The first line of what an error says; some of attrs carry more arguments than their text."""
     text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
     lines = text.strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    return lines[0][:400] if lines else type(error).__name__
 
 
 class Several(Exception):  # noqa: N818  caught where a refusal is written
@@ -105,11 +105,11 @@ def _shown(path: tuple[int | str, ...]) -> str:
 def unknown(name: str, known: Iterable[str]) -> ValueError:
     """A field that nothing knows, with the nearest name that is known, else all of them."""
     names = list(known)
-    there = f"the fields are {', '.join(names)}" if names else "there are no fields"
-    return ValueError(f"unknown, {near(name, names) or there}")
+    if nearest := near(name, names):
+        return ValueError(f"unknown, did you mean {nearest}?")
+    return ValueError(f"unknown, the fields are {', '.join(names)}" if names else "unknown, there are no fields")
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """A question after the nearest known name, or nothing."""
-    matches = get_close_matches(name[:100], list(known), n=1)
-    return f"did you mean {matches[0]}?" if matches else ""
+    """The nearest known name, or nothing."""
+    return next(iter(get_close_matches(name[:100], list(known), n=1)), "")

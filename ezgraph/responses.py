@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Self, TypeAlias, cast, final, overload
 
 from attrs import Attribute, evolve, field, frozen
@@ -203,6 +204,12 @@ def go(target: type[StageType], /) -> Go[StageType]:
     Raises:
         InvalidResponse: `target` is not a stage's class.  Rules A3, B4.
     """
+    return _bare_go(target) if _placed(target) else Go(target=target)
+
+
+@lru_cache(maxsize=256)
+def _bare_go(target: type[StageType]) -> Go[StageType]:
+    """A bare `go` is made on most transitions and is equal by value: one is enough."""
     return Go(target=target)
 
 

@@ -86,6 +86,7 @@ LIMITS: Final[Mapping[str, tuple[str, Callable[[Any, Any], object]]]] = {
     "min_length": ("of length {} or more", lambda value, least: len(value) >= least),
     "max_length": ("of length {} or less", lambda value, most: len(value) <= most),
     "pattern": ("that matches {}", lambda value, pattern: re.search(pattern, value)),
-    "tz": ("with an offset: {}", lambda value, aware: (value.tzinfo is not None) == aware),
+    "tz": ("{1} an offset", lambda value, aware: (value.tzinfo is not None) == aware),
 }
-"""The constraints of `msgspec.Meta`: how each reads after what is expected, and whether a value holds it."""
+"""The constraints of `msgspec.Meta`: how each reads after what is expected ({1} is `with` or `without`), and whether a
+value holds it."""

@@ -76,7 +76,7 @@ class History(Sequence[Message]):
         return f"History({list(self)!r})"
 
 
-class Head(Struct, frozen=True):
+class Head(Struct, frozen=True, gc=False):
     """Where a session stands, rewritten whole by the few steps that change it.
 
     Attributes:
@@ -98,7 +98,7 @@ class Head(Struct, frozen=True):
     incoming: Message | None = None
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, gc=False):
     """What outcomes are checked against and session equality leaves out.  Rule L7.
 
     Attributes:
@@ -110,7 +110,7 @@ class Limits(Struct, frozen=True):
     steps: int = 25
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """The outcome of one worker of an activation: inserted once, never rewritten.
 
     Attributes:
@@ -128,7 +128,7 @@ class Row(Struct, frozen=True):
     usage: Usage | None = None
 
 
-class Activation(Struct, frozen=True):
+class Activation(Struct, frozen=True, gc=False):
     """One opening of parallel work, while it is open.  Rule E2.
 
     Attributes:
@@ -166,7 +166,7 @@ class ErrorRecord:
     text: str
 
 
-class Addition(Struct, frozen=True):
+class Addition(Struct, frozen=True, gc=False):
     """What a step adds to one history space.
 
     Attributes:
@@ -178,7 +178,7 @@ class Addition(Struct, frozen=True):
     drop: int = 0
 
 
-class Session(Struct, frozen=True, eq=False):
+class Session(Struct, frozen=True, eq=False, gc=False):
     """One durable conversation or job, as it stands after a commit.
 
     Attributes:
@@ -221,7 +221,7 @@ class Session(Struct, frozen=True, eq=False):
         return hash((self.id, self.graph, self.revision))
 
 
-class Delta(Struct, frozen=True):
+class Delta(Struct, frozen=True, gc=False):
     """What one commit adds to a session: the unit that `settle` returns and a store writes.
 
     Attributes:
@@ -264,8 +264,9 @@ def apply(session: Session, delta: Delta) -> Session:
         session: At the revision that the delta builds on.
         delta: At most one activation is opened or closed in it.
     """
-    activation = _activation_after(session.activation, delta)
-    cells, histories, usage = session.cells, session.histories, session.usage
+    cells, histories, usage, activation = session.cells, session.histories, session.usage, session.activation
+    if activation is not None or delta.opened is not None:
+        activation = _activation_after(activation, delta)
     if delta.cells:
         cells = {**cells, **delta.cells}
     if delta.messages:

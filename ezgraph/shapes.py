@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from datetime import datetime, time, timezone
+from datetime import UTC, datetime, time, timezone
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, final
 
@@ -132,7 +132,11 @@ def is_text(text: str) -> bool:
 
 
 def _is_fixed(moment: datetime | time) -> bool:
-    return not moment.fold and (moment.tzinfo is None or type(moment.tzinfo) is timezone)
+    zone = moment.tzinfo
+    if zone is None or zone is UTC:
+        return not moment.fold
+    # Python writes an offset of less than a second, and does not read it.
+    return not moment.fold and type(zone) is timezone and not zone.utcoffset(None).microseconds
 
 
 # What a value of a scalar type must be besides, to come back equal.
@@ -143,8 +147,8 @@ LEAF_TESTS: Final[dict[type, tuple[Test, str]]] = {
     str: (is_text, "text that UTF-8 can encode"),
     float: (math.isfinite, "a finite number"),
     Decimal: (Decimal.is_finite, "a finite number"),
-    datetime: (_is_fixed, "naive or with a fixed offset (write moment.astimezone(timezone.utc))"),
-    time: (_is_fixed, "naive or with a fixed offset"),
+    datetime: (_is_fixed, "naive or with a fixed offset in seconds (write moment.astimezone(timezone.utc))"),
+    time: (_is_fixed, "naive or with a fixed offset in seconds"),
 }
 
 

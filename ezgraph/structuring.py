@@ -106,7 +106,7 @@ class Reading:
     def flaw(self, place: str, what: str, mend: str) -> Hook:
         """Note a flaw; the hook that comes back is for the shape only."""
         self.flaws.append(Flaw(place, what, mend))
-        return _never
+        return _UNUSED
 
     def _named(self, node: read.EnumType | read.LiteralType) -> Hook:
         named = _values(node)
@@ -190,7 +190,7 @@ class Reading:
         built, alias = self._classes, node.cls
         if alias in built:
             return partial(_later, built, alias)
-        built[alias] = _never
+        built[alias] = _UNUSED
         cls = get_origin(alias) or alias
         if isabstract(cls):
             self.flaw(place, f"{cls.__name__} is abstract", "Write a class that can be built.")
@@ -203,8 +203,6 @@ class Reading:
 
     def _check(self, attribute: attrs.Attribute[Any], place: str) -> None:
         default = attribute.default
-        if attribute.type is None:
-            self.flaw(place, "it has no annotation", f"Write `{attribute.name}: str`, or what it is.")
         if not attribute.init:
             self.flaw(place, "it is not given to the constructor (init=False)", "Compute it in a property.")
         if attribute.init and attribute.alias != attribute.name:
@@ -222,8 +220,8 @@ _BUILT: Final[Mapping[type[read.Type], Callable[[Iterable[object]], object]]] = 
 }
 
 
-def _never(value: Any) -> object:
-    raise Misfit("nothing", value)
+_UNUSED: Final[Hook] = found
+"""Stands where a hook is not made, or not yet; with a flaw no hook of the signature is ever called."""
 
 
 def _later(hooks: Mapping[object, Hook], key: object, value: Any) -> object:
@@ -241,7 +239,7 @@ def _single(expected: str, make: Callable[[object], object], value: Any) -> obje
 def _limited(node: read.Type, expected: str, hook: Hook) -> Hook:
     """`hook`, and then the constraints that the type was annotated with."""
     limits = [
-        (f"{expected} {text.format(limit)}", holds, limit)
+        (f"{expected} {text.format(limit, 'with' if limit else 'without')}", holds, limit)
         for name, (text, holds) in LIMITS.items()
         if (limit := getattr(node, name, None)) is not None
     ]

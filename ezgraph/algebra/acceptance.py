@@ -42,13 +42,13 @@ def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:
         hooked: What the hook returned; None lets the output stand.
 
     Raises:
-        OutputError: A worker's output is not of its type, or a stage's has no JSON.
+        OutputError: A worker's output is not of its type, or a stage's is empty or has no JSON.
     """
     match accepted if hooked is None else hooked:
         case TaskResult(value=output):
-            return Reply(_as_text(spec, output)) if spec.placement == "conversation" else yielded(spec, output)
+            return _replied(spec, _as_text(spec, output)) if spec.placement == "conversation" else yielded(spec, output)
         case Direct(text=text) | str(text):
-            return Reply(text) if spec.placement == "conversation" else yielded(spec, text)
+            return _replied(spec, text) if spec.placement == "conversation" else yielded(spec, text)
         case route:
             answer: Answer = route
             return answer
@@ -68,6 +68,13 @@ def yielded(spec: NodeSpec, output: object) -> Yielded:
             "Give task_result(...) of the output type; a text is an output only where that type is str.",
         )
     return Yielded(output)
+
+
+def _replied(spec: NodeSpec, text: str) -> Reply:
+    """A reply, which no history takes where it is empty."""
+    if not text.strip():
+        raise OutputError(spec.id, f"{spec.id} came to an empty reply. Say something: the customer reads it.")
+    return Reply(text)
 
 
 def _as_text(spec: NodeSpec, value: object) -> str:

@@ -34,8 +34,8 @@ class Conflict:
     """The routes of a batch exclude each other.  Rule D4."""
 
 
-def _as_bag(routes: tuple[Exclusive, ...]) -> list[str]:
-    return sorted(map(repr, routes))
+def _as_bag(routes: tuple[Exclusive, ...]) -> tuple[str, ...]:
+    return tuple(sorted(map(repr, routes)))
 
 
 @final
@@ -67,7 +67,7 @@ def summary_of(outcome: Response[Any] | Ended) -> Summary:
         case Go(state=state, message=message) if state is UNSET and message is None:
             return Summary(bare=frozenset({_route_part(outcome)}))
         case Fanout(workers=workers):
-            same = evolve(outcome, workers=tuple(sorted(workers, key=lambda w: (w.__module__, w.__qualname__))))
+            same = evolve(outcome, workers=tuple(sorted(workers, key=lambda w: (w.__module__, w.__qualname__, id(w)))))
             return Summary(bare=frozenset({_route_part(same)}))
         case _:
             return Summary(exclusive=(_route_part(outcome),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType, NoneType
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, Never, TypeAlias, final
 
 from attrs import frozen
 
@@ -117,22 +117,23 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
         StateTypeError: `with_state` was given another type than the target's.  Rule F3.
     """
     kind = type(response)
-    if kind not in handler.kinds or handler.origin != "tool":
+    if kind not in handler.kinds or (
+        handler.origin != "tool" and isinstance(response, Builders) and has_tool_effects(response)
+    ):
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
-    match response:
-        case Go(target=target, state=state) | DirectTo(target=target, state=state):
-            _check_way(plan, spec, handler, kind, (target,))
-            if state is not UNSET:
-                plan.by_class[target].check_state(spec.id, state)
-        case Fanout(workers=workers):
-            _check_way(plan, spec, handler, kind, workers)
-        case _:
-            pass
-
-
-def _check_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, targets: tuple[type[Any], ...]) -> None:
-    for target in targets:
+    if isinstance(response, (Go, DirectTo)):
+        target = response.target
         if (kind, target) not in handler.ways:
-            if target not in plan.by_class:
-                raise UnknownTarget(f"{spec.id}.{handler.name}", target.__name__, tuple(plan.nodes))
-            raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{target.__name__}]", handler.declared)
+            _refuse_way(plan, spec, handler, kind, target)
+        if response.state is not UNSET:
+            plan.by_class[target].check_state(spec.id, response.state)
+    elif isinstance(response, Fanout):
+        for target in response.workers:
+            if (kind, target) not in handler.ways:
+                _refuse_way(plan, spec, handler, kind, target)
+
+
+def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, target: type[Any]) -> Never:
+    if target not in plan.by_class:
+        raise UnknownTarget(spec.id, target.__name__, tuple(plan.nodes))
+    raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{target.__name__}]", handler.declared)

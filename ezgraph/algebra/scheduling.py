@@ -15,7 +15,7 @@ from ezgraph.plan import Closure, Plan
 from ezgraph.session import END, Activation, Delta, Head, Limits, Session
 
 
-class Step(Struct, frozen=True):
+class Step(Struct, frozen=True, gc=False):
     """The identity of one node run.  Rule L7.
 
     Attributes:

@@ -47,7 +47,7 @@ Answer: TypeAlias = Go[Any] | DirectTo[Any] | Fanout[Any] | Finish | Reply | Con
 """What a node run came to, once its loop and hooks are done.  `Yielded` is a worker's, all else a stage's."""
 
 
-class Published(Struct, frozen=True):
+class Published(Struct, frozen=True, gc=False):
     """The outcome of a step that ended well.
 
     Attributes:
@@ -63,7 +63,7 @@ class Published(Struct, frozen=True):
     usage: Usage | None = None
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """The outcome of a step that raised: what goes into the error log."""
 
     error: str
@@ -73,7 +73,7 @@ class Failed(Struct, frozen=True):
 Outcome: TypeAlias = Published | Failed
 
 
-class Transition(Struct, frozen=True):
+class Transition(Struct, frozen=True, gc=False):
     """What an outcome comes to.
 
     Attributes:
@@ -122,7 +122,8 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
     match answer:
         case Go(target=target):
             goal = plan.by_class[target]
-            cells, adds = _seeding(session, goal, answer, cells, adds)
+            if answer.state is not UNSET or answer.message is not None:
+                cells, adds = _seeding(session, goal, answer, cells, adds)
             cursor = goal.id
             after = Head(cursor, owed=True, run=head.run + 1, depth=head.depth + 1, incoming=answer.message)
         case DirectTo(target=target):

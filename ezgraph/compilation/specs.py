@@ -198,6 +198,7 @@ class NodeReader:
             origin,
             getattr(self.node, name),
             may.may if may.nothing == "refused" else may.may | {NoneType},
+            inspect.iscoroutinefunction(function),
             frozenset((way.response, target) for way in said.ways for target in way.targets),
             tuple(map(str, said.ways)),
         )

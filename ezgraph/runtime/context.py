@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar
 
-from ezgraph.errors import NoResult, StepOver
+from ezgraph.errors import NoResult, StateTypeError, StepOver
 from ezgraph.messages import Message, Usage
 from ezgraph.responses import UNSET, Unset
 from ezgraph.session import CONTEXT, Addition, Session
@@ -71,9 +71,9 @@ class Context(Generic[State, Shared_co]):
     @property
     def shared(self) -> Shared_co:
         """The graph's context, with what this step shared."""
-        staged = self._staged.get(CONTEXT, UNSET)
-        value = self._cells.get(CONTEXT, self._plan.context) if staged is UNSET else staged
-        return cast("Shared_co", value)
+        cells = self._staged if CONTEXT in self._staged else self._cells
+        shared: Any = cells[CONTEXT] if CONTEXT in cells else self._plan.context
+        return shared  # type: ignore[no-any-return]  share() has checked its type
 
     def save(self, state: State) -> None:
         """Replace this node's state; published when the step is.
@@ -178,7 +178,8 @@ class StageContext(Context[State, Shared_co]):
         """
         if self._over:
             raise StepOver(self._spec.id)
-        self._plan.check_context(self._spec.id, shared)
+        if (bad := self._plan.context_check(shared)) is not None:
+            raise StateTypeError(self._spec.id, "the graph's context", *bad)
         self._staged[CONTEXT] = shared
 
     def append(self, stage: type[Stage[Any, Any]], message: Message) -> None:

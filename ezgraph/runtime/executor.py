@@ -69,10 +69,20 @@ class Executor:
                 reply = None
                 continue
             step = steps[0]
-            transition = await self._stage(session, step, listener)
-            session = await self.commit(session, transition.delta)
-            reply = transition.reply
-            spent.extend(transition.delta.usage.values())
+            if listener is not None:
+                listener(StepStarted(session.id, step.node, step.run))
+            try:
+                outcome = await run_step(self.plan, session, step, listener)
+            except NodeError as error:
+                await self._log(session, step, error, listener)
+                raise
+            transition = self.settled(session, step, outcome)
+            delta, reply = transition.delta, transition.reply
+            session = apply(session, delta)
+            pending = self.store.commit(session, delta, self.codec)
+            if pending is not None:
+                await shielded(pending)
+            spent.extend(delta.usage.values())
             if listener is not None:
                 listener(StepPublished(session.id, step.node, session.revision))
         self._check_end(session, failures)
@@ -80,20 +90,14 @@ class Executor:
         status: Status = "completed" if is_completed(session) else "idle"
         return Turn(session.id, status, reply, head.cursor, sum(spent, Usage()), session.revision)
 
-    async def _stage(self, session: Session, step: Step, listener: Listener | None) -> Transition:
+    async def _log(self, session: Session, step: Step, error: NodeError, listener: Listener | None) -> None:
+        """Append a stage's failure to the session's error log.  Rule G4."""
         if listener is not None:
-            listener(StepStarted(session.id, step.node, step.run))
+            listener(StepRaised(session.id, step.node, error))
         try:
-            outcome = await run_step(self.plan, session, step, listener)
-        except NodeError as error:
-            if listener is not None:
-                listener(StepRaised(session.id, step.node, error))
-            try:
-                await self.commit(session, self.settled(session, step, failure(error)).delta)
-            except EzGraphError as unlogged:
-                error.add_note(f"It is not in the error log: {unlogged}")
-            raise
-        return self.settled(session, step, outcome)
+            await self.commit(session, self.settled(session, step, failure(error)).delta)
+        except EzGraphError as unlogged:
+            error.add_note(f"It is not in the error log: {unlogged}")
 
     def settled(self, session: Session, step: Step, outcome: Outcome) -> Transition:
         """The transition of a step that this driver dispatched from this very session, so that it is not stale."""

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import evolve, frozen
 
-from ezgraph.algebra.acceptance import Accepted, of_loop
+from ezgraph.algebra.acceptance import Accepted, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
 from ezgraph.algebra.ownership import check_response
 from ezgraph.algebra.results import fresh_ids, results_of
@@ -19,7 +19,7 @@ from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, 
 from ezgraph.messages import Message, ToolCall, assistant, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
-from ezgraph.responses import Direct, Finish, Response, Stay, TaskResult
+from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult
 from ezgraph.runtime.awaiting import settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
@@ -110,8 +110,6 @@ class _Loop:
             outcomes.append(outcome)
             if not isinstance(outcome, Ended):
                 ctx._spend(outcome.usage)
-                if outcome.cleanup is not None:
-                    self.cleanups.append(outcome.cleanup)
         decision = decide(summarise(outcomes))
         if isinstance(decision, Conflict) and self.plan.wiring.on_conflict == "raise":
             named = [(c.id, c.name, o) for c, o in zip(calls, outcomes, strict=True)]
@@ -143,11 +141,13 @@ class _Loop:
             return _farewell(str(arguments["farewell"]))
         try:
             response: Outcome = await self._handled(tool, arguments)
+            if isinstance(response, Builders) and response.cleanup is not None:
+                self.cleanups.append(response.cleanup)  # due even where the response is refused
             check_response(self.plan, spec, tool.handler, response)
-        except NodeError as error:
-            error.add_note(f"in tool {tool.spec.name}, call {call.id}")
-            raise
         except Exception as error:
+            if isinstance(error, NodeError) and error.node == spec.id:
+                error.add_note(f"in tool {tool.spec.name}, call {call.id}")
+                raise
             raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
         return response
 
@@ -168,7 +168,9 @@ class _Loop:
         accepted: Accepted = routing.text if isinstance(routing, Direct) else routing
         hooked = None
         if spec.hook is not None:
-            seen = accepted.value if isinstance(accepted, TaskResult) else accepted
+            seen: object = accepted
+            if isinstance(accepted, TaskResult):
+                seen = accepted.value if spec.placement == "conversation" else yielded(spec, accepted.value).output
             hooked = await settled(spec.hook.call(self.ctx, seen))
             check_response(self.plan, spec, spec.hook, hooked)
             if hooked is not None and not isinstance(hooked, str):
@@ -177,12 +179,17 @@ class _Loop:
 
     async def clean_up(self) -> None:
         """Run the cleanups that are due, each once; one that raises is logged, as its effect is no part of the step."""
+        cancelled: asyncio.CancelledError | None = None
         while self.cleanups:
             cleanup = self.cleanups.pop(0)
             try:
                 await settled(cleanup())
+            except asyncio.CancelledError as error:  # the others are due all the same
+                cancelled = error
             except Exception:  # noqa: BLE001  whatever it is, it is told
                 _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
+        if cancelled is not None:
+            raise cancelled
 
 
 def _farewell(text: str) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable
 from typing import Any
 
 from ezgraph.algebra.acceptance import of_run
@@ -18,26 +19,32 @@ from ezgraph.runtime.loop import converse
 from ezgraph.session import Session
 
 
-async def run_step(plan: Plan, session: Session, step: Step, listener: Listener | None) -> Published:
-    """Run a node once and return its outcome; nothing is published here.
+def run_step(plan: Plan, session: Session, step: Step, listener: Listener | None) -> Awaitable[Published]:
+    """Run a node once and give its outcome; nothing is published here.
 
     Raises:
         NodeError: The node did what it may not, or failed; a foreign error comes as `StepFailed`.
     """
-    spec, head = plan.nodes[step.node], session.head
-    cells, results = seen_by(plan, session, step.node)
-    ctx: Context[Any, Any]
-    if spec.placement == "conversation":
-        ctx = StageContext(plan, spec, session, cells, results, head.incoming)
-        if head.by_input and head.incoming is not None:
-            ctx._add(spec.space, head.incoming)
-    else:
-        ctx = Context(plan, spec, session, cells, results, None)
+    spec = plan.nodes[step.node]
+    run = _run(plan, session, spec, listener)
+    return run if spec.timeout is None else within(spec.timeout, spec.id, None, run)
+
+
+async def _run(plan: Plan, session: Session, spec: NodeSpec, listener: Listener | None) -> Published:
+    ctx = _context(plan, session, spec)
     try:
-        if spec.timeout is None:
-            answer = await _answer(plan, spec, ctx, listener)
+        if spec.run is None:
+            answer = await converse(plan, spec, ctx, listener)
         else:
-            answer = await within(spec.timeout, spec.id, None, _answer(plan, spec, ctx, listener))
+            response = spec.run.call(ctx)
+            if spec.run.awaits or inspect.isawaitable(response):
+                response = await response
+            check_response(plan, spec, spec.run, response)
+            if response is not None and response.usage is not None:
+                ctx._spend(response.usage)
+            answer = of_run(spec, response)
+        if spec.on_exit:
+            await settled(spec.node.on_exit(ctx, _seen_at_exit(answer)))
     except NodeError as error:
         if error.node:
             raise
@@ -50,20 +57,16 @@ async def run_step(plan: Plan, session: Session, step: Step, listener: Listener 
     return Published(answer, ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
 
 
-async def _answer(plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener: Listener | None) -> Answer:
-    if spec.run is None:
-        answer = await converse(plan, spec, ctx, listener)
-    else:
-        response = spec.run.call(ctx)
-        if type(response) not in spec.run.kinds and inspect.isawaitable(response):
-            response = await response
-        check_response(plan, spec, spec.run, response)
-        if response is not None:
-            ctx._spend(response.usage)
-        answer = of_run(spec, response)
-    if spec.on_exit:
-        await settled(spec.node.on_exit(ctx, _seen_at_exit(answer)))
-    return answer
+def _context(plan: Plan, session: Session, spec: NodeSpec) -> Context[Any, Any]:
+    """The view of the session that this run may see.  Rules B3, E4."""
+    head = session.head
+    cells, results = seen_by(plan, session, spec.id)
+    if spec.placement == "internal":
+        return Context(plan, spec, session, cells, results, None)
+    ctx: StageContext[Any, Any] = StageContext(plan, spec, session, cells, results, head.incoming)
+    if head.by_input and head.incoming is not None:
+        ctx._add(spec.space, head.incoming)
+    return ctx
 
 
 def _seen_at_exit(answer: Answer) -> object:

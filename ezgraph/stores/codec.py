@@ -248,29 +248,32 @@ class Codec:
 
     # ------------------------------------------------------------------------------------------------------------ fold
 
-    def folded(self, session: str, rows: Iterable[tuple[int, str | bytes]], *, store: str) -> Session | None:
+    def folded(
+        self, session: str, rows: Iterable[tuple[int, str | bytes]], before: Session | None = None, *, store: str
+    ) -> Session | None:
         """The session that stored deltas make, or None where there are none.
 
         Args:
             session: The session's id.
             rows: Revision and text of each delta, in order.
+            before: The session that the first of them builds on, or None for a new one.
             store: The store's name, for errors.
 
         Raises:
             CorruptSession: A delta is missing, or does not load.
             WrongGraph: Another graph wrote them.
         """
-        made: Session | None = None
+        made = before
         for revision, text in rows:
             delta = self.decode(text, store=store, session=session)
-            before = made or Session(session, self.graph, 0, Head(""))
-            if not delta.revision == revision == before.revision + 1:
-                told = f"the store has it as revision {revision}, after revision {before.revision}"
+            known = made or Session(session, self.graph, 0, Head(""))
+            if not delta.revision == revision == known.revision + 1:
+                told = f"the store has it as revision {revision}, after revision {known.revision}"
                 raise CorruptSession(store, session, "$.revision", f"{delta.revision}, but {told}")
             for space, added in delta.messages.items():
-                if not 0 <= added.drop <= len(before.histories.get(space, _EMPTY)):
+                if not 0 <= added.drop <= len(known.histories.get(space, _EMPTY)):
                     raise CorruptSession(store, session, f"$.messages.{space}.drop", f"{added.drop} are not there")
-            made = apply(before, delta)
+            made = apply(known, delta)
         return made
 
 

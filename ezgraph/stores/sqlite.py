@@ -29,7 +29,7 @@ _CREATE: Final = f"""
         revision INTEGER NOT NULL,
         body TEXT NOT NULL,
         PRIMARY KEY (session, revision)
-    ) WITHOUT ROWID;
+    );
     PRAGMA application_id = {APPLICATION_ID};
     PRAGMA user_version = {SCHEMA};
 """
@@ -39,7 +39,7 @@ _INSERT: Final = """
     INSERT INTO delta SELECT ?1, ?2, ?3
     WHERE ?2 = 1 OR EXISTS (SELECT 1 FROM delta WHERE session = ?1 AND revision = ?2 - 1)
 """
-_LOAD: Final = "SELECT revision, body FROM delta WHERE session = ? ORDER BY revision"
+_LOAD: Final = "SELECT revision, body FROM delta WHERE session = ? AND revision >= ? ORDER BY revision"
 _LAST: Final = "SELECT max(revision) FROM delta WHERE session = ?"
 
 _MENDS: Final = {
@@ -65,12 +65,13 @@ class SQLiteStore:
     Args:
         path: The file.  Its folder must exist.
         timeout: Seconds to wait for another writer.
+        keep: How many sessions stay in memory between turns, so that a load reads only what is new.  Rule F7.
 
     Raises:
         InvalidInput: The path is no file's.
     """
 
-    def __init__(self, path: str | PathLike[str], *, timeout: float = 5.0) -> None:
+    def __init__(self, path: str | PathLike[str], *, timeout: float = 5.0, keep: int = 64) -> None:
         text = fsdecode(fspath(path))
         if text == ":memory:":
             raise InvalidInput("", "SQLiteStore(':memory:') would forget its sessions. Use MemoryStore().")
@@ -78,6 +79,8 @@ class SQLiteStore:
             raise InvalidInput("", f"SQLiteStore({text!r}): name a file, such as SQLiteStore('claims.db').")
         self.path, self._timeout = text, timeout
         self._lock = Lock()
+        self._keep = keep
+        self._kept: dict[str, tuple[Codec, Session, bytes]] = {}  # with the text of its last delta; oldest first
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
@@ -90,10 +93,32 @@ class SQLiteStore:
             StoreUnavailable: The file cannot be read.
             ForeignFile: It is not a store of ours.
         """
-        rows = self._ask(session, lambda connection: connection.execute(_LOAD, (session,)).fetchall())
-        return codec.folded(session, rows, store=self.path)
+        kept = self._kept.get(session)
+        before, last = (kept[1], kept[2]) if kept and kept[0] is codec else (None, b"")
+        rows = self._rows(session, before.revision if before else 0)
+        if before is not None:
+            if rows and rows[0] == (before.revision, last):
+                del rows[0]
+            else:  # the file was put in another's place
+                before, rows = None, self._rows(session, 0)
+        if rows:
+            last = rows[-1][1]
+        found = codec.folded(session, rows, before, store=self.path)
+        if found is not None:
+            self._remember(codec, found, last)
+        return found
 
-    def commit(self, _after: Session, delta: Delta, codec: Codec, /) -> None:
+    def _rows(self, session: str, since: int) -> list[tuple[int, bytes]]:
+        return self._ask(session, lambda connection: connection.execute(_LOAD, (session, since)).fetchall())
+
+    def _remember(self, codec: Codec, session: Session, last: bytes) -> None:
+        with self._lock:
+            self._kept.pop(session.id, None)
+            self._kept[session.id] = codec, session, last
+            while len(self._kept) > self._keep:
+                del self._kept[next(iter(self._kept))]
+
+    def commit(self, after: Session, delta: Delta, codec: Codec, /) -> None:
         """Add one row, in one statement.
 
         Raises:
@@ -117,6 +142,7 @@ class SQLiteStore:
         refused = self._ask(delta.session, insert)
         if refused is not None:
             raise RevisionConflict(delta.session, delta.revision - 1, refused[0])
+        self._remember(codec, after, body.encode())
 
     def close(self) -> None:
         """Close the file; the store is not used afterwards.  Closing twice is closing once."""

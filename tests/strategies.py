@@ -1,0 +1,259 @@
+"""Draws what a session is made of: state types with values of them, messages, deltas and whole sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum
+from typing import Any, Literal, NamedTuple, Optional, TypeAlias
+from uuid import UUID
+
+import attrs
+from attrs import frozen
+from hypothesis import strategies as st
+
+from ezgraph.messages import Message, ToolCall, Usage, assistant, instruction, tool_result, user
+from ezgraph.session import CONTEXT, END, Activation, Addition, Delta, ErrorRecord, Head, Limits, Row, Session, apply
+from ezgraph.stores.codec import Codec
+
+Typed: TypeAlias = tuple[Any, "st.SearchStrategy[Any]"]
+"""A type, and a strategy for values of it."""
+
+
+class Colour(Enum):
+    RED = (255, 0, 0)
+    GREEN = object()
+
+
+class Word(str, Enum):  # noqa: UP042  what people have
+    YES = "yes"
+    NO = "no"
+    AYE = "yes"  # noqa: PIE796  an alias
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Point(NamedTuple):
+    x: int
+    label: str
+    weight: float = 1.0
+
+
+@frozen
+class Tree:
+    """Holds itself through a tuple and through None."""
+
+    value: int
+    children: tuple[Tree, ...] = ()
+    next: Tree | None = None
+
+
+offsets = st.integers(-86_399, 86_399).map(lambda seconds: timezone(timedelta(seconds=seconds)))
+instants = st.datetimes(timezones=st.none() | offsets).map(lambda moment: moment.replace(fold=0))
+times = st.times(timezones=st.none() | offsets).map(lambda moment: moment.replace(fold=0))
+decimals = st.decimals(allow_nan=False, allow_infinity=False)
+huge = st.integers(min_value=-(10**300), max_value=10**300)
+trees = st.recursive(
+    st.builds(Tree, st.integers()),
+    lambda inner: st.builds(Tree, st.integers(), st.lists(inner, max_size=3).map(tuple), st.none() | inner),
+    max_leaves=6,
+)
+
+points = st.builds(Point, st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
+
+LEAVES: tuple[Typed, ...] = (
+    (bool, st.booleans()),
+    (int, st.integers() | huge),
+    (float, st.floats(allow_nan=False, allow_infinity=False)),
+    (str, st.text()),
+    (bytes, st.binary()),
+    (Decimal, decimals),
+    (date, st.dates()),
+    (datetime, instants),
+    (time, times),
+    (timedelta, st.timedeltas()),
+    (UUID, st.uuids()),
+    (Colour, st.sampled_from(Colour)),
+    (Word, st.sampled_from(Word)),
+    (Level, st.sampled_from(Level)),
+    (Right, st.sampled_from([Right(0), Right.READ, Right.WRITE, Right.READ | Right.WRITE])),
+    (Literal["a", 1, True], st.sampled_from(["a", 1, True])),
+)
+leaves = st.sampled_from(LEAVES)
+NAMES = ("a", "b", "_hidden", "cls", "value", "converter")
+
+
+@st.composite
+def _classes(draw: st.DrawFn, inner: st.SearchStrategy[Typed]) -> Typed:
+    """A frozen attrs class made for the occasion, and its values."""
+    fields = draw(st.dictionaries(st.sampled_from(NAMES), inner, max_size=3))
+    made: Any = attrs.make_class(
+        "Made",
+        {name: attrs.field(type=tp, alias=f"give_{name.strip('_')}") for name, (tp, _) in fields.items()},
+        frozen=True,
+        slots=draw(st.booleans()),
+    )
+    return made, st.builds(made, **{f"give_{name.strip('_')}": values for name, (_, values) in fields.items()})
+
+
+@st.composite
+def _named_tuples(draw: st.DrawFn, inner: st.SearchStrategy[Typed]) -> Typed:
+    fields = draw(st.dictionaries(st.sampled_from(["a", "b", "value"]), inner, min_size=1, max_size=3))
+    make: Any = NamedTuple
+    made = make("Made", [(name, tp) for name, (tp, _) in fields.items()])
+    return made, st.builds(made, *(values for _, values in fields.values()))
+
+
+_Tuple: Any = tuple
+_FrozenSet: Any = frozenset
+_Optional: Any = Optional
+
+
+def _containers(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
+    return st.one_of(
+        inner.map(lambda one: (_Tuple[one[0], ...], st.lists(one[1], max_size=3).map(tuple))),
+        st.lists(inner, max_size=3).map(
+            lambda parts: (_Tuple[tuple(tp for tp, _ in parts)], st.tuples(*(values for _, values in parts)))
+        ),
+        leaves.map(lambda one: (_FrozenSet[one[0]], st.frozensets(one[1], max_size=3))),
+        inner.map(lambda one: (_Optional[one[0]], st.none() | one[1])),
+        _classes(inner),
+        _named_tuples(inner),
+    )
+
+
+typed: st.SearchStrategy[Typed] = st.recursive(
+    st.one_of(leaves, st.sampled_from(((None, st.none()), (Tree, trees), (Point, points)))),
+    _containers,
+    max_leaves=5,
+)
+"""State types of every shape, each with a strategy for its values."""
+
+
+@st.composite
+def typed_values(draw: st.DrawFn) -> tuple[Any, Any]:
+    """A state type and one value of it."""
+    tp, values = draw(typed)
+    return tp, draw(values)
+
+
+def exactly(value: Any) -> Any:
+    """A form of a value that is equal only where type and content are, unlike 1, True, 1.0 and Decimal('1.0')."""
+    if attrs.has(type(value)):
+        return type(value), tuple(exactly(getattr(value, one.name)) for one in attrs.fields(type(value)))
+    if isinstance(value, tuple):
+        return type(value), tuple(map(exactly, value))
+    if isinstance(value, frozenset):
+        return frozenset, frozenset(map(exactly, value))
+    return type(value), value, str(value)
+
+
+# ------------------------------------------------------------------------------------------------------------- sessions
+
+STAGES = ("Intake", "Settle")
+WORKERS = ("Valuation", "FraudCheck")
+NODES = (*STAGES, *WORKERS)
+SPACES = ("default", "internal notes")
+
+counts = st.integers(0, 10**12)
+usages = st.builds(Usage, counts, counts, counts)
+calls = st.builds(ToolCall, st.text(), st.text(), st.text())
+messages: st.SearchStrategy[Message] = st.one_of(
+    st.text().map(user),
+    st.text().map(instruction),
+    st.builds(assistant, st.text(), st.lists(calls, max_size=2).map(tuple)),
+    st.builds(tool_result, st.text(), st.text()),
+)
+heads = st.builds(
+    Head,
+    st.sampled_from([*STAGES, END]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    counts,
+    counts,
+    st.none() | messages,
+)
+
+
+@frozen
+class Kept:
+    """What a graph keeps: types by node, with strategies, and the codec made of them."""
+
+    states: Mapping[str, Typed]
+    outputs: Mapping[str, Typed]
+    codec: Codec
+
+
+@st.composite
+def kept(draw: st.DrawFn) -> Kept:
+    """The types of a graph with two stages and two workers."""
+    states = {name: draw(typed) for name in (*NODES, CONTEXT)}
+    outputs = {name: draw(typed) for name in WORKERS}
+    codec = Codec("claims", {k: tp for k, (tp, _) in states.items()}, {k: tp for k, (tp, _) in outputs.items()})
+    return Kept(states, outputs, codec)
+
+
+def _some(types: Mapping[str, Typed]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional={name: values for name, (_, values) in types.items()})
+
+
+@st.composite
+def rows(draw: st.DrawFn, of: Kept) -> Row:
+    """What one worker did."""
+    node = draw(st.sampled_from(WORKERS))
+    return Row(node, draw(of.outputs[node][1]), draw(counts), draw(_some(of.states)), draw(st.none() | usages))
+
+
+@st.composite
+def activations(draw: st.DrawFn, of: Kept) -> Activation:
+    """Open parallel work."""
+    done = draw(st.lists(rows(of), max_size=2, unique_by=lambda row: row.node))
+    marks = draw(st.frozensets(st.sampled_from(WORKERS)))
+    return Activation(draw(counts), "Intake", WORKERS, draw(counts), {row.node: row for row in done}, marks)
+
+
+@st.composite
+def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
+    """Any delta that `apply` can add to `before`."""
+    added = {}
+    for space in draw(st.sets(st.sampled_from(SPACES))):
+        there = len(before.histories.get(space, ()))
+        added[space] = Addition(draw(st.lists(messages, max_size=3).map(tuple)), draw(st.integers(0, min(there, 1))))
+    return Delta(
+        before.id,
+        before.graph,
+        before.revision + 1,
+        draw(st.none() | heads),
+        draw(st.none() | st.builds(Limits, counts, counts)),
+        draw(_some(of.states)),
+        added,
+        draw(st.dictionaries(st.sampled_from(NODES), usages, max_size=2)),
+        draw(st.none() | activations(of)),
+        draw(st.lists(rows(of), max_size=2).map(tuple)),
+        draw(st.none() | st.lists(st.sampled_from(WORKERS), max_size=2).map(tuple)),
+        draw(st.booleans()),
+        draw(st.none() | _some(of.outputs)),
+        draw(st.lists(st.builds(ErrorRecord, counts, st.text(), st.text(), st.text()), max_size=1).map(tuple)),
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, most: int = 3) -> tuple[Kept, tuple[Delta, ...], Session]:
+    """A graph's types, the deltas of a session of it, and the session they make."""
+    of = draw(kept())
+    session, made = Session("c-17", "claims", 0, Head("")), []
+    for _ in range(draw(st.integers(1, most))):
+        delta = draw(deltas(of, session))
+        made.append(delta)
+        session = apply(session, delta)
+    return of, tuple(made), session

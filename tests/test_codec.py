@@ -1,0 +1,436 @@
+"""Text of deltas and back: exact, strict, bounded.  Rules L4, L6, F7; the traps of the libraries beneath."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+from attrs import field, frozen
+from hypothesis import HealthCheck, given, settings, strategies as st
+from strategies import (
+    Colour,
+    Kept,
+    Level,
+    Point,
+    Right,
+    Tree,
+    Word,
+    deltas,
+    exactly,
+    histories,
+    kept,
+    typed_values,
+)
+
+from ezgraph.errors import CorruptSession, EzGraphError, StateTypeError, WrongGraph
+from ezgraph.messages import Usage, user
+from ezgraph.session import CONTEXT, Activation, Addition, Delta, Head, Limits, Row, Session
+from ezgraph.stores import codec as codec_module
+from ezgraph.stores.codec import Codec
+
+slow = settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+
+
+def codec_of(tp: object) -> Codec:
+    """A graph of one stage that keeps `tp`, and one worker that yields it."""
+    return Codec("claims", {"Intake": tp, "Check": tp, CONTEXT: None}, {"Check": tp})
+
+
+def delta_of(value: object) -> Delta:
+    return Delta("c-17", "claims", 1, cells={"Intake": value})
+
+
+def loaded(codec: Codec, text: str | bytes) -> Delta:
+    return codec.decode(text, store="memory", session="c-17")
+
+
+def back(tp: object, value: object) -> Any:
+    codec = codec_of(tp)
+    return loaded(codec, codec.encode(delta_of(value))).cells["Intake"]
+
+
+def load_value(tp: object, text: str) -> Any:
+    document = f'{{"format":1,"graph":"claims","revision":1,"cells":{{"Intake":{text}}}}}'
+    return loaded(codec_of(tp), document).cells["Intake"]
+
+
+# ---------------------------------------------------------------------------------------------------------- round trips
+
+
+@given(typed_values())
+@slow
+def test_l4_a_value_comes_back_equal_and_of_the_same_types(drawn: tuple[Any, Any]) -> None:
+    tp, value = drawn
+    assert exactly(back(tp, value)) == exactly(value)
+
+
+@given(st.data())
+@slow
+def test_l4_a_delta_comes_back_equal(data: st.DataObject) -> None:
+    of: Kept = data.draw(kept())
+    delta = data.draw(deltas(of, Session("c-17", "claims", 6, Head(""))))
+    text = of.codec.encode(delta)
+    again = loaded(of.codec, text)
+    assert again == delta
+    assert exactly(again.cells.get("Intake")) == exactly(delta.cells.get("Intake"))
+    assert of.codec.encode(again) == text
+
+
+@given(histories())
+@slow
+def test_l4_a_session_loads_as_the_fold_of_its_deltas(drawn: Any) -> None:
+    of, made, session = drawn
+    again = of.codec.folded("c-17", [(d.revision, of.codec.encode(d)) for d in made], store="memory")
+    assert again == session
+    assert (again.limits, again.errors) == (session.limits, session.errors)
+
+
+@pytest.mark.parametrize(
+    ("tp", "value"),
+    [
+        (Word, Word.YES),
+        (Level, Level.HIGH),
+        (Colour, Colour.GREEN),
+        (Right, Right.READ | Right.WRITE),
+        (tuple[bool, int], (True, 1)),
+        (Point, Point(1, "a", 2.0)),
+        (tuple[date, datetime], (date(2024, 2, 29), datetime(2024, 2, 29, 1, 2, 3, 4))),  # noqa: DTZ001  naive is meant
+        (datetime, datetime(2024, 1, 1, 1, 1, 1, 1, timezone(timedelta(hours=-3, minutes=-30, seconds=-7)))),
+        (time, time(1, 2, 3, 4, UTC)),
+        (timedelta, timedelta(days=-3, microseconds=1)),
+        (Decimal, Decimal("-0.10")),
+        (Decimal, Decimal("1E+999999")),
+        (UUID, UUID(int=7)),
+        (bytes, bytes(range(256))),
+        (frozenset[str], frozenset({"b", "a"})),
+        (int, 2**64),
+        (int, -(10**3999)),
+        (float, 1e22),
+        (float, 5e-324),
+        (Tree | None, None),
+        (Tree | None, Tree(1, (Tree(2), Tree(3, next=Tree(4))))),
+        (Literal["a", 1, True], True),
+    ],
+)
+def test_l4_each_kind_of_value_comes_back_exactly(tp: object, value: object) -> None:
+    """FIELD S2."""
+    assert exactly(back(tp, value)) == exactly(value)
+
+
+def test_l4_minus_zero_keeps_its_sign() -> None:
+    assert str(back(float, -0.0)) == "-0.0"
+
+
+def test_l4_a_field_may_be_named_like_anything() -> None:
+    """FIELD S10: nothing of ours stands among an author's keys."""
+
+    @frozen
+    class Odd:
+        type: str
+        format: int
+        cls: str
+        _private: str = field(alias="given")
+
+    assert back(Odd, Odd("t", 1, "c", given="p")) == Odd("t", 1, "c", given="p")
+
+
+def test_l4_text_is_plain_and_deterministic() -> None:
+    one = codec_of(frozenset[str]).encode(delta_of(frozenset({"c", "a", "b"})))
+    assert one == '{"format":1,"graph":"claims","revision":1,"cells":{"Intake":["a","b","c"]}}'
+
+
+def test_l6_what_a_step_leaves_empty_takes_no_bytes() -> None:
+    codec = codec_of(int)
+    assert codec.encode(Delta("c-17", "claims", 9)) == '{"format":1,"graph":"claims","revision":9}'
+    text = codec.encode(Delta("c-17", "claims", 9, messages={"default": Addition((user("hi"),))}))
+    assert '"messages":{"default":{"messages":[{"role":"user","text":"hi"}]}}' in text
+
+
+def test_l4_marks_taken_off_and_no_marks_are_two_things() -> None:
+    codec = codec_of(int)
+    for marks in (None, (), ("Check",)):
+        assert loaded(codec, codec.encode(Delta("c-17", "claims", 1, marks=marks))).marks == marks
+
+
+def test_l4_no_results_and_unchanged_results_are_two_things() -> None:
+    codec = codec_of(int)
+    every: list[dict[str, object] | None] = [None, {}, {"Check": 3}]
+    for results in every:
+        assert loaded(codec, codec.encode(Delta("c-17", "claims", 1, results=results))).results == results
+
+
+def test_l4_an_authors_default_is_stored_for_it_may_change() -> None:
+    """FIELD T8: and a field that nobody stored gets its default."""
+
+    @frozen
+    class Before:
+        n: int = 7
+
+    assert '{"n":7}' in codec_of(Before).encode(delta_of(Before()))
+    assert load_value(Before, "{}") == Before(7)
+
+
+# ----------------------------------------------------------------------------------------------------------- strictness
+
+
+@frozen
+class Line:
+    price: Decimal
+    count: int = 1
+
+
+@frozen
+class Claim:
+    lines: tuple[Line, ...] = ()
+    word: Word | None = None
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "path", "problem"),
+    [
+        (int, '"5"', "$.cells.Intake", '"5" is not of type int'),
+        (int, "5.0", "$.cells.Intake", "5.0 is not of type int"),
+        (int, "true", "$.cells.Intake", "true is not of type int"),
+        (float, "1", "$.cells.Intake", "1 is not of type float"),
+        (float, "null", "$.cells.Intake", "null is not of type float"),
+        (str, "5", "$.cells.Intake", "5 is not of type str"),
+        (bool, '"no"', "$.cells.Intake", '"no" is not of type bool'),
+        (bool, "0", "$.cells.Intake", "0 is not of type bool"),
+        (None, "0", "$.cells.Intake", "0 is not of type null"),
+        (Decimal, "1.5", "$.cells.Intake", "1.5 is not a decimal number"),
+        (Decimal, '"NaN"', "$.cells.Intake", '"NaN" is not a decimal number'),
+        (Decimal, '" 1"', "$.cells.Intake", "is not a decimal number"),
+        (Decimal, '"1_0"', "$.cells.Intake", "is not a decimal number"),
+        (UUID, '"00000000000000000000000000000007"', "$.cells.Intake", "is not a UUID"),
+        (date, '"20240229"', "$.cells.Intake", "is not a date"),
+        (date, '"2024-02-29T00:00:00"', "$.cells.Intake", "is not a date"),
+        (datetime, '"2024-02-29"', "$.cells.Intake", "is not a date and time"),
+        (time, '"25:00:00"', "$.cells.Intake", "is not a time"),
+        (timedelta, "[0,0]", "$.cells.Intake", "a list is not .days, seconds, microseconds."),
+        (timedelta, "[0,86400,0]", "$.cells.Intake", "a list is not .days, seconds, microseconds."),
+        (timedelta, '[0,"1",0]', "$.cells.Intake", "a list is not .days, seconds, microseconds."),
+        (bytes, '"YQ"', "$.cells.Intake", "is not base64"),
+        (bytes, '"YR=="', "$.cells.Intake", "is not base64"),
+        (Word, '"yes"', "$.cells.Intake", "is not a member of Word: YES, NO, AYE"),
+        (Word, "[]", "$.cells.Intake", "a list is not a member of Word"),
+        (Right, "8", "$.cells.Intake", "8 is not a combination of Right"),
+        (Right, "true", "$.cells.Intake", "true is not a combination of Right"),
+        (Literal["a", 1], "true", "$.cells.Intake", "true is not Literal"),
+        (Literal["a", 1], "{}", "$.cells.Intake", "an object is not Literal"),
+        (tuple[str, ...], '"abc"', "$.cells.Intake", '"abc" is not a list'),
+        (tuple[str, ...], '{"a":1}', "$.cells.Intake", "an object is not a list"),
+        (tuple[int, int], "[1]", "$.cells.Intake", "a list of 1 is not one of 2"),
+        (tuple[int, str], "[1,2]", "$.cells.Intake[1]", "2 is not of type str"),
+        (frozenset[int], "[1,1]", "$.cells.Intake", "a member stands twice"),
+        (Point, '[1,"a",2.0]', "$.cells.Intake", "a list is not an object, for Point"),
+        (Point, '{"x":1}', "$.cells.Intake.label", "is missing"),
+        (Claim, "[]", "$.cells.Intake", "a list is not an object, for Claim"),
+        (Claim, '{"lines":[{"price":"1"},{"price":1}]}', "$.cells.Intake.lines[1].price", "1 is not a decimal"),
+        (Claim, '{"lines":[{"count":1}]}', "$.cells.Intake.lines[0].price", "is missing"),
+        (Claim, '{"lines":[{"price":"1","rice":1}]}', "$.cells.Intake.lines[0]", "has unknown keys: rice"),
+        (Claim, '{"word":"MAYBE"}', "$.cells.Intake.word", '"MAYBE" is not a member of Word'),
+        (Tree, '{"value":1,"next":{"value":1,"next":[]}}', "$.cells.Intake.next.next", "a list is not an object"),
+    ],
+)
+def test_l4_nothing_is_loaded_that_would_not_be_saved(tp: object, text: str, path: str, problem: str) -> None:
+    with pytest.raises(CorruptSession, match=problem) as caught:
+        load_value(tp, text)
+    assert (caught.value.path, caught.value.session, caught.value.store) == (path, "c-17", "memory")
+
+
+GOOD = '{"format":1,"graph":"claims","revision":1'
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "problem"),
+    [
+        ("", "$", "is not JSON"),
+        ("nothing", "$", "is not JSON"),
+        (GOOD, "$", "is not JSON: Input data was truncated"),
+        (GOOD + ',"cells":{"Intake":NaN}}', "$", "is not JSON"),
+        (GOOD + ',"cells":{"Intake":1e999}}', "$", "is not JSON"),
+        (b'{"format":1,"graph":"\xff"}', "$", "is not JSON"),
+        ("[]", "$", "is not an object"),
+        ("{}", "$.format", "is missing"),
+        ('{"format":"1"}', "$.format", "is not of type integer"),
+        ('{"format":true}', "$.format", "is not of type integer"),
+        ('{"format":2,"graph":"claims"}', "$.format", "2 is a format that this version does not read: it reads 1"),
+        ('{"format":1}', "$.graph", "is missing"),
+        ('{"format":1,"graph":"claims"}', "$.revision", "is missing"),
+        ('{"format":1,"graph":"claims","revision":0}', "$.revision", "0 is less than 1"),
+        (GOOD + ',"more":1}', "$", "has unknown keys: more"),
+        (GOOD + ',"cells":[]}', "$.cells", "is not of type object"),
+        (GOOD + ',"cells":{"Gone":1}}', "$.cells.Gone", "this graph has no node 'Gone'; it has Intake, Check"),
+        (GOOD + ',"results":{"Intake":1}}', "$.results.Intake", "no worker 'Intake'; it has Check"),
+        (GOOD + ',"results":null}', "$.results", "is missing"),
+        (GOOD + ',"head":{"cursor":"Review"}}', "$.head.cursor", "this graph has no node 'Review'"),
+        (GOOD + ',"head":{"cursor":"END","incoming":{"role":"system"}}}', "$.head.incoming.role", "is not Literal"),
+        (GOOD + ',"head":{"cursor":"END","incoming":{"role":"tool"}}}', "$.head.incoming", "InvalidResponse"),
+        (GOOD + ',"head":{"cursor":"END","extra":1}}', "$.head", "has unknown keys: extra"),
+        (GOOD + ',"head":{}}', "$.head.cursor", "is missing"),
+        (GOOD + ',"limits":{"steps":"9"}}', "$.limits.steps", '"9" is not of type int'),
+        (GOOD + ',"usage":{"Gone":{}}}', "$.usage.Gone", "no node 'Gone'"),
+        (
+            GOOD + ',"messages":{"default":{"messages":[{"role":"user","tag":1}]}}}',
+            "$.messages.default.messages[0]",
+            "tag",
+        ),
+        (GOOD + ',"marks":["Intake"]}', "$.marks[0]", "no worker 'Intake'"),
+        (GOOD + ',"marks":[1]}', "$.marks[0]", "is not of type string"),
+        (GOOD + ',"closed":1}', "$.closed", "is not of type boolean"),
+        (GOOD + ',"rows":[{"node":"Check","depth":1}]}', "$.rows[0].output", "is missing"),
+        (GOOD + ',"rows":[{"node":"Check","output":"x","depth":1}]}', "$.rows[0].output", '"x" is not of type int'),
+        (GOOD + ',"rows":[{"node":"Gone","output":1,"depth":1}]}', "$.rows[0].node", "no worker 'Gone'"),
+        (GOOD + ',"rows":[{"node":"Check","output":1,"depth":-1}]}', "$.rows[0].depth", "-1 is less than 0"),
+        (GOOD + ',"rows":[7]}', "$.rows[0]", "is not of type object"),
+        (GOOD + ',"opened":{"parent":"Gone"}}', "$.opened.parent", "no node 'Gone'"),
+        (GOOD + ',"opened":{"parent":"Intake","roots":["Check"],"depth":1}}', "$.opened.id", "is missing"),
+        (GOOD + ',"errors":[{"run":1}]}', "$.errors[0].node", "is missing"),
+    ],
+)
+def test_l4_bad_documents_are_named_with_their_path(text: str | bytes, path: str, problem: str) -> None:
+    """FIELD V1 for the cursor at a node that was renamed."""
+    with pytest.raises(CorruptSession, match=problem) as caught:
+        loaded(codec_of(int), text)
+    assert caught.value.path == path
+
+
+def test_l5_another_graphs_session_is_refused() -> None:
+    with pytest.raises(WrongGraph, match="belongs to graph 'orders', not to 'claims'") as caught:
+        loaded(codec_of(int), '{"format":1,"graph":"orders","revision":1,"cells":{"Basket":3}}')
+    assert (caught.value.stored, caught.value.expected) == ("orders", "claims")
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
+@pytest.mark.parametrize("closed", [True, False])
+def test_l4_nesting_is_bounded_before_decoding(opening: str, closed: bool) -> None:  # noqa: FBT001  a parameter of pytest
+    closing = "".join({"[": "]", "{": "}"}[c] for c in reversed(opening) if c in "[{")
+    deep = opening * 5_000 + ("1" + closing * 5_000 if closed else "")
+    with pytest.raises(CorruptSession, match="nested more than 108 deep"):
+        loaded(codec_of(int), f'{GOOD},"cells":{{"Intake":{deep}}}}}')
+
+
+def test_l4_brackets_in_text_are_not_nesting() -> None:
+    text = '[{"\\' * 2_000
+    assert back(str, text) == text
+    assert back(tuple[str, ...], (text,) * 300) == (text,) * 300
+
+
+def test_l4_the_deepest_value_that_is_saved_is_loaded() -> None:
+    deepest = Tree(0)
+    for _ in range(98):
+        deepest = Tree(1, next=deepest)
+    assert back(Tree, deepest) == deepest
+
+
+def test_l4_size_is_bounded_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 100)
+    codec = codec_of(str)
+    with pytest.raises(StateTypeError, match=r"at most 100 bytes of JSON, and is 1.. bytes"):
+        codec.encode(delta_of("x" * 100))
+    with pytest.raises(CorruptSession, match="is longer than 100 bytes"):
+        loaded(codec, codec.encode(delta_of("x")) + " " * 100)
+
+
+def test_l4_text_that_cannot_be_stored_is_refused_with_its_place() -> None:
+    codec = codec_of(str)
+    with pytest.raises(StateTypeError, match=r"\$.cells.Intake must be text that UTF-8 can encode") as caught:
+        codec.encode(delta_of("\ud800"))
+    assert (caught.value.node, caught.value.path) == ("Intake", "$.cells.Intake")
+    with pytest.raises(StateTypeError, match=r"\$.messages.default.messages\[0\].text must be text"):
+        codec.encode(Delta("c-17", "claims", 1, Head("Intake"), messages={"default": Addition((user("\udfff"),))}))
+
+
+def test_l4_a_value_that_its_class_changes_on_load_is_refused() -> None:
+    @frozen
+    class Rising:
+        n: int
+
+        def __attrs_post_init__(self) -> None:
+            object.__setattr__(self, "n", self.n + 1)
+
+    with pytest.raises(CorruptSession, match=r"__attrs_post_init__ of .*Rising changed it") as caught:
+        back(Rising, Rising(1))
+    assert caught.value.path == "$.cells.Intake.n"
+
+
+def test_l4_an_authors_validator_is_told_with_its_path() -> None:
+    def is_even(_: object, __: object, n: int) -> None:
+        if n % 2:
+            raise LookupError("odd")
+
+    @frozen
+    class Even:
+        n: int = field(validator=is_even)
+
+    with pytest.raises(CorruptSession, match="LookupError: odd") as caught:
+        load_value(tuple[Even, ...], '[{"n":2},{"n":3}]')
+    assert caught.value.path == "$.cells.Intake[1]"
+
+
+def test_l4_a_missing_or_misnumbered_delta_is_corrupt() -> None:
+    codec = codec_of(int)
+    first, third = codec.encode(Delta("s", "claims", 1)), codec.encode(Delta("s", "claims", 3))
+    for stored in ([(1, first), (3, third)], [(1, first), (2, third)], [(3, third)]):
+        with pytest.raises(CorruptSession, match=r"\$.revision: 3, but the store has it as revision"):
+            codec.folded("s", stored, store="memory")
+    assert codec.folded("s", [], store="memory") is None
+
+
+@pytest.mark.parametrize("drop", [1, -1])
+def test_l4_messages_that_are_not_there_cannot_be_dropped(drop: int) -> None:
+    text = f'{GOOD},"messages":{{"default":{{"messages":[],"drop":{drop}}}}}}}'
+    with pytest.raises(CorruptSession, match=r"\$.messages.default.drop: -?1 are not there"):
+        codec_of(int).folded("s", [(1, text)], store="memory")
+
+
+@given(st.data())
+@slow
+def test_l4_hostile_bytes_give_a_delta_or_a_typed_error(data: st.DataObject) -> None:
+    codec = codec_of(Claim)
+    row = Row("Check", Claim(), 2, {"Check": Claim()}, Usage(1))
+    delta = Delta(
+        "c-17",
+        "claims",
+        1,
+        Head("Intake", incoming=user("hello")),
+        Limits(),
+        {"Intake": Claim((Line(Decimal("1.5")),), Word.NO)},
+        {"default": Addition((user("hello"),))},
+        {"Intake": Usage(1, 2, 3)},
+        Activation(1, "Intake", ("Check",), 1),
+        (row,),
+    )
+    whole = codec.encode(delta)
+    if data.draw(st.booleans()):
+        text = bytearray(whole.encode())
+        for _ in range(data.draw(st.integers(1, 4))):
+            text[data.draw(st.integers(0, len(text) - 1))] = data.draw(
+                st.integers(0, 255) | st.sampled_from(b'{}[]",:0-')
+            )
+        hostile = bytes(text[: data.draw(st.integers(0, len(text)) | st.just(len(text)))])
+    else:
+        hostile = json.dumps(_mutated(data, json.loads(whole))).encode()
+    try:
+        made = loaded(codec, hostile)
+    except EzGraphError as error:
+        assert isinstance(error, CorruptSession | WrongGraph)  # noqa: PT017  either outcome is right
+    else:
+        assert loaded(codec, codec.encode(made)) == made
+
+
+def _mutated(data: st.DataObject, part: Any) -> Any:
+    """The document with one part of it, somewhere, put in place of another."""
+    if isinstance(part, dict | list) and part and data.draw(st.integers(0, 5)):
+        key = data.draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
+        part[key] = _mutated(data, part[key])
+        return part
+    return data.draw(st.sampled_from([None, True, 0, -1, 1.5, "", "Intake", [], {}, [1], {"a": 1}, "1.5", 2**70]))

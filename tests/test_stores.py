@@ -1,0 +1,410 @@
+"""The store laws over every store, and what only a file can do wrong.  Rules L1, L2, L4, L6, F7."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from store_laws import (
+    CODEC,
+    LAWS,
+    Opener,
+    commit,
+    following,
+    law_a_session_loads_as_the_fold_of_its_deltas,
+    load,
+)
+from strategies import histories
+
+from ezgraph.errors import (
+    CorruptSession,
+    ForeignFile,
+    InvalidInput,
+    RevisionConflict,
+    StateTypeError,
+    StoreError,
+    StoreUnavailable,
+)
+from ezgraph.session import Delta, Head, Session
+from ezgraph.stores.contract import Store
+from ezgraph.stores.memory import MemoryStore
+from ezgraph.stores.sqlite import APPLICATION_ID, SCHEMA, SQLiteStore
+
+
+class Shared(AbstractContextManager[SQLiteStore]):
+    """One SQLite store that is not closed when a law is done with it: many threads use it at once."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self.store = store
+
+    def __enter__(self) -> SQLiteStore:
+        return self.store
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+OPENERS = ("memory", "one SQLite store", "SQLite, opened each time")
+
+
+@pytest.fixture(params=OPENERS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    with closing(SQLiteStore(tmp_path / "one.db")) as one:
+        memory: Store = MemoryStore()
+        openers: dict[str, Opener] = {
+            "memory": lambda: nullcontext(memory),
+            "one SQLite store": lambda: Shared(one),
+            "SQLite, opened each time": lambda: SQLiteStore(tmp_path / "many.db"),
+        }
+        yield openers[request.param]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_l1_every_store_keeps_the_contract(law: Callable[[Opener], None], opened: Opener) -> None:
+    law(opened)
+
+
+@pytest.mark.parametrize("kind", ["memory", "SQLite"])
+@given(drawn=histories())
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+def test_l3_a_session_loads_as_the_fold_of_its_deltas(kind: str, drawn: Any) -> None:
+    of, deltas, _ = drawn
+    memory: Store = MemoryStore()
+    with TemporaryDirectory() as folder:
+        opener: Opener = (
+            (lambda: nullcontext(memory)) if kind == "memory" else (lambda: SQLiteStore(Path(folder) / "s.db"))
+        )
+        law_a_session_loads_as_the_fold_of_its_deltas(opener, of, deltas)
+
+
+# ------------------------------------------------------------------------------------------------------------- the file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "claims.db"
+
+
+def written(path: Path, count: int = 1) -> Session:
+    """A file of ours with a session of `count` deltas."""
+    with SQLiteStore(path) as store:
+        session = load(store, "c-17")
+        for _ in range(count):
+            session = commit(store, session, following(session))
+    assert session is not None
+    return session
+
+
+def test_l1_making_a_store_touches_nothing(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        assert repr(store) == f"SQLiteStore({str(path)!r})"
+    assert list(path.parent.iterdir()) == []
+
+
+def test_l1_a_file_of_ours_is_marked_and_in_wal_mode(path: Path) -> None:
+    written(path)
+    header = path.read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == SCHEMA
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_l1_an_empty_file_is_ours_to_make(path: Path) -> None:
+    path.touch()
+    assert written(path).revision == 1
+
+
+def _sqlite(statements: str) -> Callable[[Path], object]:
+    def make(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(statements)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (
+            lambda path: path.write_bytes(b"not a database at all, but longer than a hundred bytes" * 10),
+            "not a SQLite file",
+        ),
+        (lambda path: path.write_bytes(b"x"), "not a SQLite file"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), "not a SQLite file"),
+        (_sqlite("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)"), "another program's SQLite file"),
+        (_sqlite("CREATE TABLE delta (session, revision, body)"), "another program's SQLite file"),
+        (_sqlite("PRAGMA application_id = 7; CREATE TABLE a (b)"), "another program's SQLite file"),
+        (_sqlite("PRAGMA journal_mode = WAL; CREATE TABLE a (b)"), "another program's SQLite file"),
+        (
+            _sqlite(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 2; CREATE TABLE a (b)"),
+            "has layout 2, and this version knows 1",
+        ),
+    ],
+)
+def test_l4_a_foreign_file_is_refused_and_left_as_it_is(path: Path, make: Callable[[Path], object], what: str) -> None:
+    make(path)
+    before = path.read_bytes()
+    with SQLiteStore(path) as store:
+        for _ in range(2):
+            with pytest.raises(ForeignFile, match=f"{what}. It was not touched; name another file") as caught:
+                load(store, "c-17")
+            assert caught.value.store == str(path)
+        with pytest.raises(ForeignFile, match=what):
+            commit(store, None, following(None))
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_l4_a_file_that_another_program_makes_meanwhile_is_refused(path: Path) -> None:
+    """The header is read once more inside the transaction that would make the table."""
+    with SQLiteStore(path) as store:
+        store._look()
+        _sqlite("CREATE TABLE theirs (a)")(path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            with pytest.raises(ForeignFile, match="another program's SQLite file"):
+                store._make(connection)
+            assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
+def test_l1_a_file_that_is_made_meanwhile_by_us_is_used(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        store._look()
+        session = written(path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            store._make(connection)
+        assert load(store, "c-17") == session
+
+
+@pytest.mark.parametrize("path", [":memory:", "", " ", "a\0b"])
+def test_m2_a_path_that_is_no_files_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInput, match=r"Use MemoryStore|name a file, such as"):
+        SQLiteStore(path)
+
+
+def test_m1_a_folder_a_device_and_a_missing_folder_are_told_with_a_mend(tmp_path: Path) -> None:
+    for path, mend in (
+        (tmp_path, "is not a file. Name a file in it or beside it"),
+        (Path("/dev/full"), "is not a file"),
+        (tmp_path / "none" / "claims.db", "there is no folder .*none. Make the folder first"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        with SQLiteStore(path) as store, pytest.raises(StoreUnavailable, match=mend):
+            load(store, "c-17")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_m1_a_locked_file_is_told_with_a_mend(path: Path) -> None:
+    session = written(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, SQLiteStore(path, timeout=0) as store:
+        other.execute("BEGIN IMMEDIATE")
+        assert load(store, "c-17") == session
+        with pytest.raises(StoreUnavailable, match=r"database is locked. Another program holds it"):
+            commit(store, session, following(session))
+        other.execute("ROLLBACK")
+        commit(store, session, following(session))
+
+
+@pytest.mark.parametrize(
+    ("pragma", "told"),
+    [
+        ("query_only = 1", "readonly database. Let this user write the file and its folder"),
+        ("max_page_count = 1", "full. Make room on the disk"),
+    ],
+)
+def test_m1_a_file_that_cannot_be_written_is_told_with_a_mend(path: Path, pragma: str, told: str) -> None:
+    session = written(path)
+    with SQLiteStore(path) as store:
+        assert load(store, "c-17") == session
+        assert store._connection is not None
+        store._connection.execute(f"PRAGMA {pragma}")
+        with pytest.raises(StoreUnavailable, match=told):
+            commit(store, session, following(session, "x" * 10_000))
+        assert load(store, "c-17") == session
+
+
+def test_m1_a_damaged_file_is_told_with_a_mend(path: Path) -> None:
+    written(path, 40)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with (
+        SQLiteStore(path) as store,
+        pytest.raises(StoreUnavailable, match=r"malformed. Restore the file from a backup"),
+    ):
+        load(store, "c-17")
+
+
+@pytest.mark.parametrize("body", ["'{'", "x'ff00'", "NULL", "7", "CAST(x'22ff22' AS TEXT)", "'{\"format\":9}'"])
+def test_l4_a_damaged_row_is_corrupt_and_not_changed(path: Path, body: str) -> None:
+    written(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE delta")
+        connection.execute("CREATE TABLE delta (session, revision, body)")
+        connection.execute(f"INSERT INTO delta VALUES ('c-17', 1, {body})")
+        connection.commit()
+    with SQLiteStore(path) as store, pytest.raises(CorruptSession, match=r"does not load: .* It was not changed"):
+        load(store, "c-17")
+
+
+def test_l4_what_could_not_be_loaded_is_not_saved(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        with pytest.raises(StateTypeError, match="text that UTF-8 can encode"):
+            commit(store, None, following(None, "\ud800"))
+        with pytest.raises(InvalidInput, match=r"the session id .* is not text that UTF-8 can encode"):
+            load(store, "\udfff")
+        assert load(store, "c-17") is None
+
+
+def test_m1_a_closed_store_says_so(path: Path) -> None:
+    store = SQLiteStore(path)
+    commit(store, None, following(None))
+    store.close()
+    store.close()
+    with pytest.raises(StoreUnavailable, match=r"is closed. Make a new one"):
+        load(store, "c-17")
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name]
+
+
+def test_l1_one_store_is_used_from_many_threads(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        found: list[object] = []
+
+        def work(name: str) -> None:
+            session = None
+            for _ in range(20):
+                session = commit(store, session, following(session, name, name))
+            found.append(load(store, name) == session)
+
+        threads = [threading.Thread(target=work, args=(f"s{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [True] * 4
+
+
+_WORK = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from store_laws import commit, following, load
+from ezgraph.errors import RevisionConflict
+from ezgraph.stores.sqlite import SQLiteStore
+
+with SQLiteStore(sys.argv[1], timeout=60) as store:
+    won = 0
+    while won < 20:
+        session = load(store, "c-17")
+        try:
+            commit(store, session, following(session))
+            won += 1
+        except RevisionConflict:
+            pass
+"""
+
+
+def test_l2_several_processes_make_and_write_one_file(path: Path) -> None:
+    """Also the first opening, in which each of them would make the table."""
+    here = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    command = [sys.executable, "-W", "error", "-c", _WORK, str(path), *here]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [(one.communicate()[1], one.returncode) for one in running] == [("", 0)] * 3
+    with SQLiteStore(path) as store:
+        session = load(store, "c-17")
+    assert session is not None
+    assert session.revision == 60
+
+
+def test_l3_a_killed_process_loses_no_commit(path: Path) -> None:
+    work = _WORK.replace("        try:", "        if won == 7: import os; os._exit(9)\n        try:")
+    here = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    done = subprocess.run([sys.executable, "-c", work, str(path), *here], check=False)
+    assert done.returncode == 9
+    with SQLiteStore(path) as store:
+        session = load(store, "c-17")
+    assert session is not None
+    assert session.revision == 7
+
+
+def test_l6_bytes_grow_with_what_the_turns_add(path: Path) -> None:
+    """FIELD G1: 500 turns that each append 1 KB."""
+    sizes = []
+    for _ in range(2):
+        with SQLiteStore(path) as store:
+            session = load(store, "c-17")
+            for _ in range(250):
+                session = commit(store, session, following(session, "x" * 1024))
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < 2.1 * sizes[0]
+    assert sizes[1] < 500 * 1024 * 2
+
+
+def test_f7_a_load_reads_what_is_new_whoever_wrote_it(path: Path) -> None:
+    with SQLiteStore(path) as store, SQLiteStore(path, keep=0) as other:
+        session = None
+        for _ in range(3):
+            session = commit(store, session, following(session))
+            session = commit(other, session, following(session))
+            read: list[str] = []
+            assert store._connection is not None
+            store._connection.set_trace_callback(read.append)
+            assert load(store, "c-17") == session == load(other, "c-17")
+            assert [text.split("revision >= ")[1] for text in read] == [f"{session.revision - 1} ORDER BY revision"]
+            store._connection.set_trace_callback(None)
+        assert other._kept == {}
+
+
+def test_f7_what_is_kept_in_memory_is_bounded_and_never_another_files(path: Path) -> None:
+    with SQLiteStore(path, keep=2) as store:
+        for name in ("a", "b", "c"):
+            commit(store, None, following(None, name, name))
+        assert list(store._kept) == ["b", "c"]
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute('UPDATE delta SET body = replace(body, \'"text":"c"\', \'"text":"other"\')')
+            connection.commit()
+        found = load(store, "c")
+        assert found is not None
+        assert [message.text for message in found.histories["default"]] == ["other"]
+
+
+def test_f7_a_commit_writes_the_same_for_any_length(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        session = None
+        for _ in range(50):
+            session = commit(store, session, following(session))
+    with closing(sqlite3.connect(path)) as connection:
+        sizes = [size for (size,) in connection.execute("SELECT length(body) FROM delta ORDER BY revision")]
+    assert max(sizes) - min(sizes) < 50
+
+
+def test_l4_nothing_but_the_sqlite_store_loads_sqlite() -> None:
+    code = (
+        "import sys, ezgraph, ezgraph.shapes, ezgraph.stores.codec, ezgraph.stores.memory\n"
+        "assert not {'sqlite3', 'asyncio', 'socket'} & sys.modules.keys()\n"
+    )
+    root = str(Path(__file__).parent.parent)
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, check=False)
+    assert done.returncode == 0
+
+
+def test_m2_a_memory_store_names_itself() -> None:
+    store = MemoryStore()
+    commit(store, None, following(None))
+    assert repr(store) == "MemoryStore(1 sessions)"
+    with pytest.raises(RevisionConflict, match="built on revision 0, and the store has 1"):
+        store.commit(Session("c-17", "claims", 1, Head("")), Delta("c-17", "claims", 1), CODEC)
+
+
+def test_m1_store_errors_have_one_root() -> None:
+    assert all(issubclass(one, StoreError) for one in (CorruptSession, ForeignFile, StoreUnavailable))
