@@ -12,13 +12,14 @@ import importlib.util
 import io
 import os
 import sys
-import traceback
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
-from typing import IO, Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
@@ -26,7 +27,7 @@ from ezgraph.errors import DefinitionError, EzGraphError, InvalidInput, Unfinish
 from ezgraph.graph import Graph
 from ezgraph.plan import Plan
 from ezgraph.runtime.compiled import CompiledGraph
-from ezgraph.session import END, Session, Turn
+from ezgraph.session import END, Turn
 
 FINE: Final = 0
 PROBLEMS: Final = 1
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error)
         return PROBLEMS
     except BrokenPipeError:
-        # Whoever read has gone.  What is still buffered must not fail again when the interpreter closes stdout.
+        # Whoever read has gone; what is still buffered must not fail again when the interpreter closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PROBLEMS
     except KeyboardInterrupt:
@@ -87,11 +88,11 @@ def _parser() -> ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, told in (
-        ("check", _check, "say what is wrong with a graph"),
-        ("draw", _draw, "print a graph as a Mermaid flowchart"),
-        ("chat", _chat, "talk to a compiled graph, a line a turn"),
+        ("check", _check, "Say what is wrong with a graph."),
+        ("draw", _draw, "Print a graph as a Mermaid flowchart."),
+        ("chat", _chat, "Talk to a compiled graph, a line a turn."),
     ):
-        command = commands.add_parser(name, help=told, description=told.capitalize(), allow_abbrev=False)
+        command = commands.add_parser(name, help=told, description=told, allow_abbrev=False)
         command.add_argument("target", metavar="TARGET", help="module:name or file.py:name")
         command.set_defaults(run=run)
         if run is _chat:
@@ -130,24 +131,30 @@ def _plan(target: Target) -> Plan:
 
 
 def _chat(given: Namespace) -> int:
+    session: str = given.session
+    if not session.strip() or not session.isprintable() or len(session) > 200:
+        raise Refused(f"--session {session!r}: a session id is printable text of at most 200 characters.")
     target = _target(given.target)
     if not isinstance(target, CompiledGraph):
         name = given.target.rpartition(":")[2]
-        raise Refused(f"{given.target} is a Graph, and chat takes a compiled one: app = {name}.compile(model=...).")
-    return chat(target, given.session)
+        raise Refused(
+            f"{given.target} is a Graph, and chat takes a compiled one. "
+            f"Write app = {name}.compile(model=...) beside it, and name app."
+        )
+    return chat(target, session)
 
 
 def chat(app: CompiledGraph, session: str = DEFAULT_SESSION) -> int:
-    """Bring every line of stdin into a session and print the replies, until input, session or patience ends.
+    """Bring each line of stdin into a session and print the reply, until the input or the session ends.
 
-    Work that an earlier run left unfinished is done first.  A turn that fails is told on stderr, and the chat goes on.
+    What an earlier run left unfinished is done first.  A turn that fails is told on stderr, and the chat goes on.
 
     Args:
         app: The graph.
         session: The session's id.
 
     Returns:
-        The exit code: 1 where a turn failed.
+        The exit code: 1 where a turn failed, else 0.
 
     Raises:
         BrokenPipeError: Nobody reads stdout any more.
@@ -155,41 +162,173 @@ def chat(app: CompiledGraph, session: str = DEFAULT_SESSION) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    with asyncio.Runner() as runner:  # one loop for all turns: what a model or a store opens stays usable
-        conversation = _Chat(app, session, runner)
+    if sys.stdin.isatty():
+        _hint(f"session {session!r}; Ctrl-D ends the chat")
+    with asyncio.Runner() as runner:  # one loop for the whole chat: what a model or a store opens on it stays open
+        talk = _Chat(app, session, runner)
         try:
-            conversation.hold()
+            talk.hold()
         except KeyboardInterrupt:
-            if sys.stdin.isatty():
-                _hint("")
-        return conversation.code
+            _end_line()
+    return talk.code
 
 
 @final
 class _Chat:
-    """One chat; `code` is its exit code so far."""
+    """A chat, as far as it went.
+
+    Attributes:
+        code: The exit code so far.
+        over: Whether the session is completed.
+    """
 
     def __init__(self, app: CompiledGraph, session: str, runner: asyncio.Runner) -> None:
         self.app, self.session, self.runner = app, session, runner
-        self.code = FINE
+        self.code, self.over = FINE, False
 
     def hold(self) -> None:
-        if sys.stdin.isatty():
-            _hint(f"session {self.session!r}; end with Ctrl-D")
-        if self._attempt(self._resumed) is True:
-            return
-        while line := self._line():
+        self._attempt(self._resume())
+        while not self.over and (line := _read_line()):
             text = line.strip()
-            if not text:
-                _hint("(an empty line is not sent)")
-            elif self._attempt(lambda text=text: self._turn(text)) is True:
-                return
+            if text:
+                self._attempt(self._say(text))
+            else:
+                _hint("(an empty line says nothing: type a message)")
+        if self.over:
+            _hint(f"session {self.session!r} is completed; start another with --session NAME")
+        else:
+            _end_line()
 
-    @staticmethod
-    def _line() -> str:
-        if sys.stdin.isatty():
-            print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line and sys.stdin.isatty():
-            _hint("")
-        return line
+    def _attempt(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            self.runner.run(work)
+        except EzGraphError as error:
+            _hint(f"{type(error).__name__}: {error}")
+            self.code = PROBLEMS
+
+    async def _resume(self) -> None:
+        """Look where the session stands, and do what is left to do."""
+        try:
+            found = await self.app.aload(self.session)
+        except InvalidInput:  # it is new
+            return
+        if self.app.unfinished(found):
+            await self._recover()
+        elif found.head.cursor == END:
+            self.over = True
+
+    async def _say(self, text: str) -> None:
+        try:
+            turn = await self.app.ainvoke(text, session=self.session)
+        except UnfinishedWork:  # the turn before failed on the way
+            await self._recover()
+            if self.over:
+                return
+            turn = await self.app.ainvoke(text, session=self.session)
+        self._show(turn)
+
+    async def _recover(self) -> None:
+        _hint("(going on with what an earlier turn left unfinished)")
+        self._show(await self.app.arecover(self.session))
+
+    def _show(self, turn: Turn) -> None:
+        self.over = turn.status == "completed"
+        if turn.reply is None:
+            _hint("(no reply)")
+        else:
+            print(turn.reply, flush=True)
+
+
+def _read_line() -> str:
+    if sys.stdin.isatty():
+        print("> ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+def _end_line() -> None:
+    """Leave the prompt's line."""
+    if sys.stdin.isatty():
+        _hint("")
+
+
+# ----------------------------------------------------------------------------------------------------------- the target
+
+
+def _target(text: str) -> Target:
+    """What `module:name` or `file.py:name` names.
+
+    Raises:
+        Refused: There is no such thing, or it is no graph.
+        DefinitionError: The module compiles a wrong graph.
+    """
+    where, colon, name = text.rpartition(":")
+    if not colon or "/" in name or os.sep in name:  # C:\claims.py has a colon, and no name
+        where, name = text, ""
+    module = _loaded(where)
+    graphs = [key for key, value in vars(module).items() if isinstance(value, Graph | CompiledGraph)]
+    there = f"Its graphs: {', '.join(f'{where}:{key}' for key in graphs)}." if graphs else f"{where} has no graph."
+    if not name:
+        raise Refused(f"{text} names no graph: write module:name or file.py:name. {there}")
+    if not hasattr(module, name):
+        near = get_close_matches(name, vars(module), n=3)
+        raise Refused(f"{where} has no {name}. " + (f"Did you mean {' or '.join(near)}?" if near else there))
+    found = getattr(module, name)
+    if isinstance(found, Graph | CompiledGraph):
+        return found
+    raise Refused(f"{text} is of type {type(found).__name__}, neither a Graph nor a compiled one. {there}")
+
+
+def _loaded(where: str) -> ModuleType:
+    path = Path(where)
+    if path.suffix == ".py" or "/" in where or os.sep in where:
+        if not path.is_file():
+            near = get_close_matches(path.name, [found.name for found in path.parent.glob("*.py")], n=3)
+            raise Refused(f"there is no file {where}." + (f" Did you mean {' or '.join(near)}?" if near else ""))
+        return _imported(where, path.resolve().parent, lambda: _of_file(path))
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise Refused(f"{where!r} is no module: write module:name or file.py:name, such as claims.py:app.")
+    folder = Path.cwd()
+    return _imported(where, folder, lambda: importlib.import_module(where))
+
+
+def _of_file(path: Path) -> ModuleType:
+    name = f"_target_{path.stem}"  # a file may have the name of a module that something else imports
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise Refused(f"{path} is no Python file.")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _imported(where: str, folder: Path, run: Callable[[], ModuleType]) -> ModuleType:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        with redirect_stdout(sys.stderr):  # what a module prints is no answer of ours
+            return run()
+    except (Refused, DefinitionError):
+        raise
+    except SystemExit as error:
+        mend = 'Put what it runs under `if __name__ == "__main__":`.'
+        raise Refused(f"{where} ends the program when it is imported. {mend}", PROBLEMS) from error
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{where}.".startswith(f"{error.name}."):
+            raise Refused(f"there is no module {error.name} here or among what is installed.") from None
+        raise Refused(f"{where} cannot be imported:\n{_place(error, folder)}", PROBLEMS) from error
+
+
+def _place(error: Exception, folder: Path) -> str:
+    """The error with the line that it comes from: the deepest one of the target's own."""
+    said = f"  {type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    if isinstance(error, SyntaxError):
+        return f"  {error.filename}, line {error.lineno}\n    {(error.text or '').strip()}\n{said}"
+    library = Path(__file__).parent
+    frames = [frame for frame in extract_tb(error.__traceback__) if not Path(frame.filename).is_relative_to(library)]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    shown = (own or frames)[-1]
+    return f"  {shown.filename}, line {shown.lineno}\n    {shown.line}\n{said}"

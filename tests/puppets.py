@@ -95,6 +95,7 @@ def _done(ctx: Any) -> TaskResult[int]:
 _DEFAULTS: dict[str, Act] = {
     **dict.fromkeys(("W1", "W2", "W3", "W4", "X1", "X2"), _done),
     "C": lambda request: "ok",
+    "prompt": lambda ctx: "Talk.",
 }
 
 
@@ -123,7 +124,8 @@ class B(Puppet, GraphNode[Note]):
 class C(Puppet, Conversation[Note]):
     """Talks."""
 
-    seed = "Begin."
+    def prompt(self, ctx: StageContext[Note]) -> str:
+        return self.play.run("prompt", ctx)  # type: ignore[no-any-return]
 
     @tool
     async def do(

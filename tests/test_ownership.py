@@ -113,7 +113,7 @@ class TalkingProbe(Conversation[Note]):
     def act(self, ctx: StageContext[Note]) -> LawfulTool:
         """Act."""
         ctx.save(Note("staged"))
-        ctx.write(Aside, Note("staged"))
+        ctx.write(Other, Note("staged"))
         answer: LawfulTool = next(self.answers)
         return answer
 
@@ -126,7 +126,7 @@ class RunningProbe(GraphNode[Note]):
 
     def run(self, ctx: StageContext[Note]) -> LawfulRun:
         ctx.save(Note("staged"))
-        ctx.write(Aside, Note("staged"))
+        ctx.write(Other, Note("staged"))
         answer: LawfulRun = next(self.answers)
         return answer
 
@@ -139,16 +139,9 @@ class HookedProbe(Conversation[Note]):
 
     def on_response(self, ctx: StageContext[Note], output: object) -> LawfulHook:
         ctx.save(Note("staged"))
-        ctx.write(Aside, Note("staged"))
+        ctx.write(Other, Note("staged"))
         answer: LawfulHook = next(self.answers)
         return answer
-
-
-class Aside(GraphNode[Note]):
-    """Only written to."""
-
-    def run(self, ctx: StageContext[Note]) -> Finish:
-        return finish("aside")
 
 
 class ToolWorker(Worker[Note, str]):
@@ -228,22 +221,6 @@ def script(origin: Origin) -> ScriptedModel:
     return ScriptedModel(*[step] * 4)
 
 
-class Opener(GraphNode[None]):
-    """Greets, and on the word `open` fans out to the worker under test and a sibling."""
-
-    def __init__(self, probe: type[Worker[Any, Any]]) -> None:
-        self.probe: Any = probe
-
-    def run(self, ctx: StageContext[None]) -> Direct | Fanout[Mate | AnyProbe]:
-        if ctx.incoming == user("open"):
-            return fanout(Mate, self.probe)
-        return direct("hello")
-
-
-class AnyProbe(Worker[None, None]):
-    """Stands for the worker under test in the annotation; replaced in `graph_of`."""
-
-
 class Mate(Worker[None, str]):
     def run(self, ctx: Context[None]) -> TaskResult[str]:
         return task_result("mate")
@@ -268,18 +245,267 @@ def opener(probe: type[Worker[Any, Any]]) -> tuple[type[Any], type[Any]]:
     return Opens, Reads
 
 
-def app_of(
-    origin: Origin, placement: Placement, kind: type, answers: Iterable[Any], path: Path, events: list[Event]
-) -> tuple[CompiledGraph, SQLiteStore]:
+def graph_of(origin: Origin, placement: Placement, kind: type, answers: Iterable[Any]) -> Graph[None]:
     """The graph of one cell; in internal placement the entry opens it on the word `open`."""
     probe = PROBES[origin, placement]
-    store = SQLiteStore(path)
     if placement == "conversation":
-        graph = Graph("cell", entry=probe).stages(probe(iter(answers)), Other, Joined, Aside).workers(Left, Right)
-        graph = graph.join((Left, Right), to=Joined).stages(Lead)
+        graph = Graph("cell", entry=probe).stages(probe(iter(answers)), Other, Joined).workers(Left, Right)
+        return graph.join((Left, Right), to=Joined)
+    probe = SilentWorker if (origin, kind) == ("run", NoneType) else probe
+    entry, reader = opener(probe)
+    return Graph("cell", entry=entry).stages(reader).workers(probe(iter(answers)), Mate).join((probe, Mate), to=reader)
+
+
+def compiled(
+    cell: tuple[Origin, Placement, type], value: Any, store: SQLiteStore, events: list[Event]
+) -> CompiledGraph:
+    """A graph whose node answers `hello` in the first turn, and `value` in the second."""
+    origin, placement, kind = cell
+    answers = [direct("hello"), value] if placement == "conversation" else [value]
+    graph = graph_of(origin, placement, kind, answers)
+    return graph.compile(store=store, model=script(origin), max_branches=1, listener=events.append)
+
+
+# ------------------------------------------------------------------------------------------------- every cell is held
+
+
+def test_b1_the_table_and_the_closed_union_are_covered() -> None:
+    """Rule B1: the cases below are those of the constant, no more and no fewer."""
+    assert set(PROBES) == set(TABLE)
+    assert set(VALUES) == set(KINDS)
+    assert set(RESPONSES) == {get_origin(member) or member for member in get_args(Response)}
+    assert len(ALLOWED) + len(REFUSED) == len(TABLE) * len(KINDS)
+    for kind, make in VALUES.items():
+        assert type(make()) is kind
+
+
+CONVERSATION: dict[type, tuple[str | None, str, list[str]]] = {
+    Go: ("other: staged: -", END, ["Probe", "Other"]),
+    DirectTo: ("directed", "Other", ["Probe"]),
+    Fanout: ("joined: left, right", END, ["Probe", "Left", "Right", "Joined"]),
+    Stay: ("again", "Probe", ["Probe"]),
+    Direct: ("direct", "Probe", ["Probe"]),
+    Finish: ("finished", END, ["Probe"]),
+    TaskResult: ("seven", "Probe", ["Probe"]),
+    str: ("a text", "Probe", ["Probe"]),
+}
+"""Table A: reply, cursor after, and what was run."""
+
+NOTHING: dict[str, tuple[str | None, str, list[str]]] = {
+    "continue": (None, "Probe", ["Probe"]),
+    "output stands": ("spoken", "Probe", ["Probe"]),
+}
+
+INTERNAL: dict[type, object] = {Stay: "again", Direct: "direct", TaskResult: "seven", str: "a text"}
+"""What the worker yields."""
+
+YIELDED: dict[str, object] = {"continue": None, "output stands": "spoken"}
+
+
+@pytest.mark.parametrize("cell", ALLOWED, ids=str)
+def test_b2_an_allowed_response_does_what_table_a_says(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+    """Rules A5, B1, B2."""
+    origin, placement, kind = cell
+    nothing = TABLE[origin, placement].nothing
+    events: list[Event] = []
+    with SQLiteStore(tmp_path / "cell.db") as store:
+        app = compiled(cell, VALUES[kind](), store, events)
+        app.invoke("hello", session="s")
+        events.clear()
+        turn = app.invoke("open", session="s")
+        session = app.load("s")
+    assert session.cells["Probe"] == Note("staged")
+    if placement == "conversation":
+        reply, cursor, run = NOTHING[nothing] if kind is NoneType else CONVERSATION[kind]
+        assert (turn.reply, turn.cursor, ran(events)) == (reply, cursor, run)
+        assert turn.status == ("completed" if cursor == END else "idle")
     else:
-        probe = SilentWorker if (origin, kind) == ("run", NoneType) else probe
-        entry, reader = opener(probe)
-        graph = Graph("cell", entry=entry).stages(reader).workers(probe(iter(answers)), Mate)
-        graph = graph.join((probe, Mate), to=reader)
-    return graph.compile(store=store, model=script(origin), max_branches=1, listener=events.append), store
+        output = YIELDED[nothing] if kind is NoneType else INTERNAL[kind]
+        assert turn.reply == f"mate, {output!r}"
+        assert sorted(ran(events)) == ["Mate", "Opener", "Probe", "Reader"]
+
+
+@pytest.mark.parametrize("cell", REFUSED, ids=str)
+def test_b6_a_refused_response_publishes_nothing(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+    """Rule B6, down to the rows of the file: all that is added is what went wrong."""
+    origin, placement, kind = cell
+    value = VALUES[kind]()
+    if isinstance(value, RESPONSES):
+        value = value.with_usage(Usage(7, 7, 7))
+    events: list[Event] = []
+    path = tmp_path / "cell.db"
+    with SQLiteStore(path) as store:
+        app = compiled(cell, value, store, events)
+        app.invoke("hello", session="s")
+        before, rows = app.load("s"), file_rows(path)
+        events.clear()
+        with pytest.raises((OwnershipError, BranchFailed)) as caught:
+            app.invoke("open", session="s")
+        after = app.load("s")
+    added = [body(row) for row in file_rows(path)[len(rows) :]]
+    assert file_rows(path)[: len(rows)] == rows
+    if placement == "conversation":
+        error: Any = caught.value
+        (record,) = added
+        assert set(record) == {"format", "graph", "revision", "head", "errors"}
+        assert published(app, after) == published(app, before)
+        assert ran(events) == ["Probe"]
+    else:
+        assert isinstance(caught.value, BranchFailed)
+        (error,) = caught.value.failures
+        opening, *records = added
+        assert opening["opened"]["roots"] == ["Probe", "Mate"]
+        failed, mate = records
+        assert set(failed) == {"format", "graph", "revision", "marks", "errors"}
+        assert failed["marks"] == ["Probe"]
+        assert mate["rows"] == [{"node": "Mate", "output": "mate", "depth": 2}]
+        assert (after.cells, after.usage) == (before.cells, before.usage)
+        assert after.activation is not None
+        assert set(after.activation.rows) == {"Mate"}
+    assert isinstance(error, OwnershipError)
+    assert (error.node, error.placement, error.origin, error.handler) == (
+        "Probe", placement, origin, HANDLERS[origin],
+    )  # fmt: skip
+    assert error.response == value
+    assert error.allowed == TABLE[origin, placement].names
+    mend = 'Did you forget "return"?' if kind is NoneType else "Return one of these."
+    assert str(error) == (
+        f"Probe.{HANDLERS[origin]} returned {value!r}: a {origin} in {placement} placement may return "
+        f"{', '.join(error.allowed)}. {mend}"
+    )
+    assert [(e.node, e.error) for e in after.errors] == [("Probe", "OwnershipError")]
+
+
+ANNOTATIONS: dict[type, Any] = {
+    Go: Go[Other],
+    DirectTo: DirectTo[Other],
+    Fanout: Fanout[Left | Right],
+    Stay: Stay,
+    Direct: Direct,
+    Finish: Finish,
+    TaskResult: TaskResult[str],
+    str: str,
+    NoneType: None,
+}
+
+
+@pytest.mark.parametrize(("origin", "placement", "kind"), CELLS)
+def test_b2_compile_holds_the_table_by_annotation(origin: Origin, placement: Placement, kind: type) -> None:
+    """Rule B2: what may not be returned may not be declared."""
+    assert set(ANNOTATIONS) == set(KINDS)
+    base = PROBES[origin, placement]
+    name = HANDLERS[origin]
+
+    def handler(self: Any, ctx: Any) -> Any:
+        """Act."""
+
+    context = Context if placement == "internal" else StageContext
+    handler.__annotations__ = {"ctx": context[Note], "return": ANNOTATIONS[kind]}
+    if origin == "response hook":
+
+        def hook(self: Any, ctx: Any, output: Any) -> Any:
+            """Act."""
+
+        hook.__annotations__ = handler.__annotations__
+        handler = hook
+    probe = type("Probe", (base,), {name: tool(handler) if origin == "tool" else handler})
+    with pytest.raises(DefinitionError) as caught:  # at least END is an unknown target, so that there is always one
+        Graph("g", entry=probe).edge(probe, "NOWHERE").compile(model=ScriptedModel())  # type: ignore[arg-type]
+    told = [p for p in caught.value.problems if p.kind == "placement" and p.place == f"Probe.{name}"]
+    if permits(origin, placement, kind):
+        assert told == []
+        return
+    written = "None" if kind is NoneType else kind.__name__
+    assert [(p.what, p.mend) for p in told] == [
+        (
+            f"may return {written}, which a {origin} in {placement} placement may not",
+            f"It may return: {', '.join(TABLE[origin, placement].names)}.",
+        )
+    ]
+
+
+ROLES: dict[tuple[Origin, Placement], Any] = {
+    ("tool", "conversation"): StageTool,
+    ("run", "conversation"): StageRun,
+    ("response hook", "conversation"): StageHook,
+    ("tool", "internal"): WorkerTool,
+    ("run", "internal"): WorkerRun,
+    ("response hook", "internal"): WorkerHook,
+}
+
+
+def test_b2_the_unions_that_checkers_read_are_the_rows_of_the_table() -> None:
+    """Rule B2: the same table, three times."""
+    assert set(ROLES) == set(TABLE)
+    for row, role in ROLES.items():
+        permission = TABLE[row]
+        nothing = frozenset() if permission.nothing == "refused" else frozenset({NoneType})
+        assert {get_origin(member) or member for member in get_args(role)} == permission.may | nothing, row
+
+
+def test_b1_the_table_can_be_printed() -> None:
+    """Rule B1: the documentation reads the same constant."""
+    assert {row: permission.names for row, permission in TABLE.items()} == {
+        ("tool", "conversation"): ("stay", "go", "fanout", "direct", "direct_to", "finish", "task_result"),
+        ("tool", "internal"): ("stay", "direct", "task_result"),
+        ("run", "conversation"): ("go", "fanout", "direct", "direct_to", "finish", "nothing"),
+        ("run", "internal"): ("direct", "task_result", "nothing"),
+        ("response hook", "conversation"): ("text", "go", "fanout", "direct", "direct_to", "finish", "nothing"),
+        ("response hook", "internal"): ("text", "direct", "task_result", "nothing"),
+    }
+    for permission in TABLE.values():
+        for name in permission.names:
+            assert name in {"text", "nothing"} or callable(getattr(ezgraph, name))
+    assert [TABLE[row].nothing for row in TABLE] == ["refused", "refused", *["continue"] * 2, *["output stands"] * 2]
+    assert not hasattr(TABLE, "__setitem__")
+
+
+class Subtext(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("value", [7, True, ["a"], Go, Subtext("a"), NotImplemented], ids=repr)
+@pytest.mark.parametrize(("origin", "placement"), TABLE)
+def test_b6_what_is_no_response_is_refused_everywhere(origin: Origin, placement: Placement, value: Any) -> None:
+    """Rule B6: exactly the types of the table, no subclass, no truthy stand-in."""
+    with pytest.raises(OwnershipError, match=re.escape(f"N.h returned {value!r}: a {origin} in {placement}")) as caught:
+        check_ownership("N", placement, origin, "h", value)
+    assert caught.value.response is value
+
+
+EFFECTS: list[Callable[[Any], Any]] = [
+    lambda response: response.with_tool_feedback("seen"),
+    lambda response: response.with_messages([user("look")]),
+    lambda response: response.with_cleanup(lambda: None),
+]
+
+
+@pytest.mark.parametrize("effect", range(len(EFFECTS)))
+@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[0] != "tool" and c[2] in RESPONSES], ids=str)
+def test_b5_tool_effects_are_refused_on_what_no_tool_gave(
+    cell: tuple[Origin, Placement, type], effect: int, tmp_path: Path
+) -> None:
+    origin, _, kind = cell
+    with SQLiteStore(tmp_path / "cell.db") as store:
+        app = compiled(cell, EFFECTS[effect](VALUES[kind]()), store, [])
+        app.invoke("hello", session="s")
+        before = app.load("s")
+        with pytest.raises((OwnershipError, BranchFailed), match="Feedback, messages and cleanup belong to a tool"):
+            app.invoke("open", session="s")
+        after = app.load("s")
+    assert after.cells == before.cells
+    assert [e.error for e in after.errors] == ["OwnershipError"]
+
+
+@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[2] in RESPONSES], ids=str)
+def test_c1_usage_may_come_with_every_response(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+    """Table C: `with_usage` is on every response, summed, and the accounting is the node's."""
+    origin, placement, kind = cell
+    value = VALUES[kind]().with_usage(Usage(5, 2, 0)).with_usage(Usage(1, 1, 0))
+    with SQLiteStore(tmp_path / "cell.db") as store:
+        app = compiled(cell, value, store, [])
+        app.invoke("hello", session="s")
+        turn = app.invoke("open", session="s")
+        spent = app.load("s").usage["Probe"]
+    assert (spent.input_tokens, spent.output_tokens) == (6, 3)
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (6, 3)

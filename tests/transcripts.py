@@ -10,11 +10,9 @@ from ezgraph.session import History, Session
 
 
 def valid_for_a_provider(messages: Sequence[Message]) -> bool:
-    """Whether each call has its one result at once and in call order, no result lacks its call, and a user begins."""
+    """Whether each call has its one result, at once and in call order, and no result lacks its call."""
     waiting: list[str] = []
-    for position, message in enumerate(messages):
-        if position == 0 and message.role != "user":
-            return False
+    for message in messages:
         if message.role == "tool":
             if not waiting or waiting.pop(0) != message.call:
                 return False
