@@ -7,6 +7,8 @@
 Sessions are kept in `claims.db`, in the current folder: stop it anywhere, and the next run goes on from there.
 """
 
+# ruff: noqa: D102, D417  an override has its base's docstring; a model is not told of `ctx`
+
 from __future__ import annotations
 
 import argparse
@@ -88,7 +90,7 @@ State = TypeVar("State")
 def misread(tracking: str) -> str | None:
     """Why it is no tracking number: two letters and eight digits, the last of which sums up the others."""
     letters, digits = tracking[:2], tracking[2:]
-    if len(digits) != 8 or not (letters + "A").isalpha() or not (digits.isascii() and digits.isdigit()):
+    if len(digits) != 8 or not (tracking.isascii() and letters.isalpha() and digits.isdigit()):
         return f"{tracking} is no tracking number: those have two letters and eight digits, like LP20406619."
     if sum(map(int, digits[:7])) % 10 != int(digits[7]):
         return f"{tracking} cannot be right: its digits do not add up. Please compare it with the label."
@@ -99,8 +101,8 @@ def uninsurable(worth: Decimal, currency: str) -> str | None:
     """Why a declared value cannot be taken."""
     if currency != "EUR":
         return f"We reckon in euros, not in {currency}. How much is that in EUR?"
-    if not 0 < worth <= HIGHEST:
-        return f"We insure parcels worth up to {HIGHEST} EUR, and more than nothing; {worth} EUR is not in between."
+    if not 1 <= worth <= HIGHEST:
+        return f"We insure goods worth 1 to {HIGHEST} EUR, and {worth:,} EUR is outside. What were they worth?"
     return None
 
 

@@ -14,7 +14,7 @@ from ezgraph import ToolCall
 from ezgraph.models import Call, ModelReply, ModelRequest, call
 
 MEANINGS: Final = {
-    "accept": "yes yse yep yeah y ok okay sure agree agreed accept deal ja oui sí 是 是的 好 好的 👍 ✅",
+    "accept": "yes yse ye yep yeah y ok okay sure agree agreed accept deal ja oui sí 是 是的 好 好的 👍 ✅",
     "decline": "no nope nah n nein non nee decline refuse reject disagree 不 不是 👎 ❌",
     "end_session": "bye goodbye quit exit tschüss ciao 再见",
     "": "hello hi hey hallo please thank thanks you danke bitte i it the that offer",
@@ -26,8 +26,9 @@ CURRENCIES: Final = {
 }
 LONGEST: Final = 500
 
+_WORD = re.compile(r"[\w'-]+|[^\s.,;:!\u3002\uff0c\uff01]")
 _SIGN = "|".join(re.escape(name) for name in sorted(CURRENCIES, key=len, reverse=True))
-_ENDS = rf"\b(?![.,']\d| ?(?:{_SIGN}))"  # not within an amount
+_ENDS = rf"\b(?![.,']\d| ?(?:{_SIGN})(?! ?\d))"  # not within an amount
 _TRACKING = re.compile(rf"\b(?=(?:[ -]?\w){{8}})[a-z]{{2}}[ -]?\d\w{{2,}}{_ENDS}(?:[ -]\d{{3,}}{_ENDS})*")
 _AMOUNT = re.compile(rf"(?:(?<![a-z])({_SIGN}) ?|(?<![\w.,-]))(-?\d(?:[\d.,' -]*\d)?)(?: ?({_SIGN}))?(?![a-z\d])")
 _DIGITS = re.compile(r"(-?\d{1,3}(?:([ .,'])\d{3})(?:\2\d{3})*|-?\d+)(?:([.,])(\d{1,2}))?")
@@ -63,7 +64,7 @@ def understood(text: str) -> Call | str:
     if len(text) > LONGEST:
         return "That is a long message, and I am afraid of misreading it. In a sentence or two, please:"
     said = " ".join(text.casefold().split())
-    meanings = {_meaning(word) for word in re.findall(r"[\w'-]+|[^\s\w.,;:!?。，！？'\"-]", said)}
+    meanings = {_meaning(word) for word in _WORD.findall(said)}
     if "?" not in meanings:
         wanted = meanings - {""}
         if len(wanted) == 1:
@@ -92,8 +93,9 @@ def _facts(said: str) -> Call | str:
     """A call with the tracking number and the amount in a message, each told once."""
     numbers = [found.group() for found in _TRACKING.finditer(said)]
     rest = _TRACKING.sub(" ", said).strip(" .,;:!?")
-    amounts = [m for m in _AMOUNT.finditer(rest) if m[1] or m[3] or m.group() == rest]
-    if len(numbers) > 1 or len(amounts) > 1 or _VAGUE.search(rest):
+    figures = list(_AMOUNT.finditer(rest))
+    amounts = [m for m in figures if m[1] or m[3] or m.group() == rest]
+    if len(numbers) > 1 or (amounts and (len(figures) > 1 or _VAGUE.search(rest))):
         return "I would not like to guess which one you mean. One tracking number, and one amount in figures, please."
     arguments: dict[str, object] = {"tracking": numbers[0]} if numbers else {}
     for amount in amounts:
@@ -115,4 +117,4 @@ def _decimal(figures: str) -> str | None:
     whole, separator, point, cents = parts.groups()
     if separator and (separator == point or (not point and separator in ".," and whole.count(separator) == 1)):
         return None
-    return re.sub("[ .,']", "", whole) + f".{cents or 0}"
+    return re.sub("[ .,']", "", whole) + (f".{cents}" if cents else "")

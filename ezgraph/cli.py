@@ -68,14 +68,14 @@ def main(arguments: list[str] | None = None) -> int:
         _hint(f"ezgraph: {refused}")
         return refused.code
     except DefinitionError as error:
-        print(error)
+        print(error, file=sys.stdout if given.run is _check else sys.stderr)
         return PROBLEMS
     except BrokenPipeError:
         # Whoever read has gone; what is still buffered must not fail again when the interpreter closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PROBLEMS
     except KeyboardInterrupt:
-        return FINE
+        return PROBLEMS
     return code
 
 

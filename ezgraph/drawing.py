@@ -17,6 +17,9 @@ _LINES: Final[Mapping[str, str]] = {
     "join": "--o",
 }
 
+_WORDS: Final = frozenset({"class", "click", "default", "direction", "end", "flowchart", "graph", "style", "subgraph"})
+"""What Mermaid may take for a statement of its own."""
+
 
 def mermaid(plan: Plan) -> str:
     """The plan as Mermaid text: stages are round, workers square, the entry has a thick border.
@@ -26,7 +29,8 @@ def mermaid(plan: Plan) -> str:
     names = {node: f"n{i}" for i, node in enumerate(plan.nodes)} | {END: "finish"}
     lines = ["flowchart TD"]
     for node, spec in plan.nodes.items():
-        lines.append(f'    {names[node]}["{node}"]' if spec.placement == "internal" else f'    {names[node]}("{node}")')
+        opening, closing = "[]" if spec.placement == "internal" else "()"
+        lines.append(f"    {names[node]}{opening}{_quoted(node)}{closing}")
     if any(arrow.target == END for arrow in plan.arrows):
         lines.append(f"    {names[END]}((END))")
     lines += [f"    {names[a.source]} {_line(a)} {names[a.target]}" for a in plan.arrows]
@@ -35,4 +39,11 @@ def mermaid(plan: Plan) -> str:
 
 
 def _line(arrow: Arrow) -> str:
-    return f"{_LINES[arrow.kind]}|{arrow.label}|" if arrow.label else _LINES[arrow.kind]
+    plain = arrow.label.isascii() and arrow.label.lower() not in _WORDS
+    label = arrow.label if plain else _quoted(arrow.label)
+    return f"{_LINES[arrow.kind]}|{label}|" if label else _LINES[arrow.kind]
+
+
+def _quoted(text: str) -> str:
+    """A Mermaid string: letters of any script, digits, spaces and `_.-` as they are, all else as entity codes."""
+    return '"' + "".join(c if c.isalnum() or c in " _.-" else f"#{ord(c)};" for c in text) + '"'

@@ -11,7 +11,7 @@ settings.register_profile(
     "heavy",
     deadline=None,
     derandomize=False,
-    max_examples=1000,
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "1000")),
     stateful_step_count=40,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

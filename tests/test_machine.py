@@ -41,7 +41,7 @@ from ezgraph import (
 )
 from ezgraph.models import ModelReply, ModelRequest
 from ezgraph.session import CONTEXT, END, Session
-from ezgraph.stores import SQLiteStore
+from ezgraph.stores.sqlite import SQLiteStore
 
 Call = Callable[[], Awaitable[Turn]]
 Fault = tuple[int, Literal["before", "after"]]
@@ -326,6 +326,7 @@ class Machine(RuleBasedStateMachine):
             self._refused(session, call, left)
             return
         found = reckoning.levels(reckoning.begun(before, text, limit), program)
+        found[0] = [before]  # input commits with its first step, rule G4
         self._ran(session, call, program, found, fault, at)
 
     def _recovery(self, session: str, program: Program, limit: int, fault: Fault | None, at: int) -> None:
@@ -369,8 +370,6 @@ class Machine(RuleBasedStateMachine):
         matching = [state for state in possible if reckoning.shown(state) == loaded]
         assert matching, (loaded, [reckoning.shown(state) for state in possible])
         self.expected[session] = deepcopy(matching[0])
-        if self.expected[session]["input"]:  # nothing was committed
-            self.expected[session].update(owed=False, input=False)
 
     async def _alone(self, call: Call, at: int) -> Turn | BaseException:
         """What the call came to; refusals of the caller are raised.  No task may be left."""

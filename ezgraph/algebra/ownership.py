@@ -90,7 +90,7 @@ def check_ownership(node: str, placement: Placement, origin: Origin, handler: st
         mend = 'Did you forget "return"?' if response is None else "Return one of these."
         permission = TABLE[origin, placement]
         raise OwnershipError(node, placement, origin, handler, response, permission.names, mend)
-    if origin != "tool" and isinstance(response, Builders) and has_tool_effects(response):
+    if origin != "tool" and has_tool_effects(response):
         raise OwnershipError(
             node,
             placement,
@@ -102,8 +102,10 @@ def check_ownership(node: str, placement: Placement, origin: Origin, handler: st
         )
 
 
-def has_tool_effects(response: Builders) -> bool:
+def has_tool_effects(response: object) -> bool:
     """Whether a response carries an effect of the tool loop.  Rule B5."""
+    if not isinstance(response, Builders):
+        return False
     return response.feedback is not None or response.cleanup is not None or bool(response.messages)
 
 
@@ -117,9 +119,7 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
         StateTypeError: `with_state` was given another type than the target's.  Rule F3.
     """
     kind = type(response)
-    if kind not in handler.kinds or (
-        handler.origin != "tool" and isinstance(response, Builders) and has_tool_effects(response)
-    ):
+    if kind not in handler.kinds or (handler.origin != "tool" and has_tool_effects(response)):
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
     if isinstance(response, (Go, DirectTo)):
         target = response.target

@@ -107,21 +107,20 @@ def depth_of(closure: Closure, activation: Activation, node: str) -> int:
     return 1 + max((activation.rows[source].depth for source in closure.before[node]), default=activation.depth)
 
 
-def seen_by(plan: Plan, session: Session, node: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """The cells and the results that a step reads: what stood when its activation opened, and what it comes after.
+def seen_by(
+    plan: Plan, session: Session, activation: Activation, worker: str
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The cells and the results that a worker reads: what stood when its activation opened, and what it comes after.
 
-    Rule E4.  A worker reads the rows of its ancestors and of nothing else, whatever else has landed.
+    Rule E4.  It reads the rows of its ancestors and of nothing else, whatever else has landed.
     """
-    activation = session.activation
-    if activation is None:
-        return session.cells, session.results
-    line = plan.closure(activation.roots).ancestors[node]
+    line = plan.closure(activation.roots).ancestors[worker]
     if not line:
         return session.cells, {}
     cells = dict(session.cells)
-    for worker in line:
-        cells.update(activation.rows[worker].cells)
-    return cells, {worker: activation.rows[worker].output for worker in line}
+    for source in line:
+        cells.update(activation.rows[source].cells)
+    return cells, {source: activation.rows[source].output for source in line}
 
 
 def work_left(plan: Plan, session: Session) -> tuple[str, ...]:

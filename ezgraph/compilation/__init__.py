@@ -1,17 +1,17 @@
 """From a definition to a plan: everything wrong is raised together, and nothing is left to be found while it runs.
 
-`specs` reads one node, `ways` judges what leads where; here they are put together.
+`handlers` reads one method, `specs` one node, `ways` judges what leads where; here they are put together.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
-from ezgraph.annotations import Returns
-from ezgraph.compilation.specs import NodeReader, id_of
-from ezgraph.compilation.ways import Link, Ways
+from ezgraph.annotations import Returns, members, shown
+from ezgraph.compilation.specs import NodeReader
+from ezgraph.compilation.ways import UNKNOWN, Link, Ways
 from ezgraph.errors import DefinitionError, Problem
 from ezgraph.graph import Definition
 from ezgraph.nodes import Conversation, Node, Stage, Worker
@@ -31,43 +31,36 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         DefinitionError: Everything that is wrong.  Rules E8, M3.
     """
     problems: list[Problem] = []
-    entry = definition.entry
-    context = type(definition.context)
+    entry, context = definition.entry, type(definition.context)
     problems.extend(
         Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", flaw.mend)
         for flaw in flaws(context)
     )
+    if not (_is_node(entry) and issubclass(entry, Stage)):
+        shown_entry = entry.__name__ if isinstance(entry, type) else repr(entry)
+        mend = "Pass entry=Intake, a Conversation or GraphNode."
+        problems.append(Problem("no-entry", "entry", f"{shown_entry} is no stage's class", mend))
     nodes: dict[str, NodeSpec] = {}
     ids: dict[type, str] = {}
-    returns: dict[str, dict[str, Returns]] = {}
-    for cls, node in _instances(definition, problems):
-        reading = NodeReader(cls, node, wiring, problems).read()
+    returns: dict[str, Mapping[str, Returns]] = {}
+    mentions: dict[str, frozenset[str]] = {}
+    for node_id, cls, node in _instances(definition, problems):
+        reading = NodeReader(node_id, cls, node, wiring, problems).read()
         if not _provides(definition.context, reading.shared):
-            problems.append(
-                Problem(
-                    "wrong-context",
-                    cls.__name__,
-                    f"needs a graph context of {getattr(reading.shared, '__name__', reading.shared)}",
-                    f"This graph's is {context.__name__}: write Graph(..., context=...).",
-                )
-            )
-        nodes[reading.spec.id] = reading.spec
-        ids[cls] = reading.spec.id
-        returns[reading.spec.id] = dict(reading.returns)
-    if not (isinstance(entry, type) and issubclass(entry, Stage)):
-        shown = entry.__name__ if isinstance(entry, type) else repr(entry)
-        problems.append(
-            Problem(
-                "no-entry", "entry", f"{shown} is no stage's class", "Pass entry=Intake, a Conversation or GraphNode."
-            )
-        )
+            what = f"needs a graph context of {shown(reading.shared)}"
+            mend = f"This graph's is {shown(context)}: write Graph(..., context=...)."
+            problems.append(Problem("wrong-context", cls.__name__, what, mend))
+        nodes[node_id], ids[cls] = reading.spec, node_id
+        returns[node_id] = reading.returns
+        mentions[node_id] = frozenset(name for names in reading.mentions.values() for name in names)
     if wiring is not None:
         _check_end_session(wiring, ids, problems)
     links = _links(definition, ids, problems)
-    ways = Ways(ids.get(entry) if isinstance(entry, type) else None, nodes, ids, returns, links, problems)
+    known_entry = ids.get(entry) if isinstance(entry, type) and issubclass(entry, Stage) else None
+    ways = Ways(known_entry, nodes, ids, returns, mentions, links, problems)
     topology = ways.judge()
     if problems:
-        raise DefinitionError(definition.name, problems)
+        raise DefinitionError(definition.name, dict.fromkeys(problems))
     return Plan(
         graph=definition.name,
         entry=ids[entry],
@@ -84,101 +77,132 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
 
 
 def _provides(context: object, needed: object) -> bool:
-    """Whether the graph's context is what a node asks for; `object` asks for nothing."""
-    needed = type(None) if needed is None else needed
-    return not isinstance(needed, type) or isinstance(context, needed)
+    """Whether the graph's context may be what a node asks for; `object` asks for nothing."""
+    for wanted in members(needed):
+        try:
+            if not isinstance(wanted, type) or isinstance(context, wanted):
+                return True
+        except TypeError:  # a Protocol that cannot be asked: the type checkers hold it
+            return True
+    return False
 
 
-def _instances(
-    definition: Definition, problems: list[Problem]
-) -> Iterable[tuple[type[Node[Any, Any]], Node[Any, Any]]]:
-    """Every registered node once, the entry first where it is not registered again."""
-    registered = [
+# ------------------------------------------------------------------------------------------------------ the nodes
+
+
+def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tuple[str, type[Node[Any, Any]], Any]]:
+    """Every registered node once with its id, the entry first where it is not registered again.
+
+    Where there can be no instance, or the id is not to be had, that is a problem, and the class stands in, so that the
+    rest of it is judged too.
+    """
+    registered: list[tuple[object, type[Node[Any, Any]], str]] = [
         *((node, Stage, "stages") for node in definition.stages),
         *((node, Worker, "workers") for node in definition.workers),
     ]
     entry = definition.entry
-    if isinstance(entry, type) and issubclass(entry, Stage) and not any(_class(n) is entry for n, _, _ in registered):
+    if _is_node(entry) and issubclass(entry, Stage) and not any(_class(n) is entry for n, _, _ in registered):
         registered.insert(0, (entry, Stage, "stages"))
     seen: dict[str, type] = {}
     for given, kind, method in registered:
         cls = _class(given)
-        place = cls.__name__ if cls is not None else repr(given)
-        if cls is None or not issubclass(cls, kind):
+        if cls is None:
+            shown_given = given.__name__ if isinstance(given, type) else repr(given)
+            mend = "Pass classes or instances of your Conversations, GraphNodes and Workers."
+            problems.append(Problem("placement", f"{method}({shown_given})", "is no node", mend))
+            continue
+        if cls in seen.values():
+            problems.append(Problem("duplicate-id", cls.__name__, "is registered twice", "Register it once."))
+            continue
+        if not issubclass(cls, kind):
             mend = f"Register it with {'workers' if kind is Stage else 'stages'}()."
-            if not _is_node(cls):
-                mend = "Pass classes or instances of Conversation, GraphNode or Worker."
-            problems.append(Problem("placement", f"{method}({place})", f"is no {kind.__name__.lower()}", mend))
-            continue
-        node_id = id_of(cls)
-        if node_id in seen:
-            what = (
-                "is registered twice" if seen[node_id] is cls else f"has the id {node_id!r} of {seen[node_id].__name__}"
-            )
-            problems.append(Problem("duplicate-id", place, what, 'Give it its own: `id = "..."` in the class body.'))
-            continue
-        if node_id == END or node_id.startswith("$") or not node_id.strip():
-            problems.append(Problem("reserved-id", place, f"the id {node_id!r} is the engine's", "Choose another id."))
-            continue
+            what = f"is no {kind.__name__.lower()}"
+            problems.append(Problem("placement", f"{method}({cls.__name__})", what, mend))
+        node_id = _id(cls, seen, problems)
         seen[node_id] = cls
-        node = _instance(given, cls, problems)
-        if node is not None:
-            yield cls, node
+        yield node_id, cls, _instance(given, cls, problems)
 
 
-def _is_node(cls: object) -> bool:
-    return isinstance(cls, type) and issubclass(cls, Node)
+def _is_node(given: object) -> bool:
+    """Whether it is an author's node class; our own kinds are none."""
+    return isinstance(given, type) and issubclass(given, Node) and given.__module__ != Node.__module__
 
 
-def _class(given: object) -> type | None:
-    if isinstance(given, type):
-        return given
-    return type(given) if isinstance(given, Node) else None
+def _class(given: object) -> type[Node[Any, Any]] | None:
+    """The class of a node given as a class or an instance; None for anything else."""
+    cls = given if isinstance(given, type) else type(given)
+    return cast("type[Node[Any, Any]]", cls) if _is_node(cls) else None
 
 
-def _instance(given: object, cls: type[Node[Any, Any]], problems: list[Problem]) -> Node[Any, Any] | None:
-    if isinstance(given, Node):
+def _id(cls: type, seen: dict[str, type], problems: list[Problem]) -> str:
+    """A node's id: `id = "..."` in its own class body, else the class's name; another one where it cannot have that."""
+    own = vars(cls).get("id", cls.__name__)
+    mend = 'Give it its own: `id = "..."` in the class body.'
+    if not isinstance(own, str) or own == END or own.startswith("$") or not own.strip():
+        what = f"the id {own!r} is " + ("the engine's" if isinstance(own, str) and own.strip() else "no name")
+        problems.append(Problem("reserved-id", cls.__name__, what, mend))
+    elif own in seen:
+        what = f"has the id {own!r} of {seen[own].__name__}"
+        problems.append(Problem("duplicate-id", cls.__name__, what, mend))
+    else:
+        return own
+    return f"{cls.__module__}.{cls.__qualname__}#{len(seen)}"
+
+
+def _instance(given: object, cls: type[Node[Any, Any]], problems: list[Problem]) -> object:
+    """The author's instance, or one made here; the class itself where neither can be."""
+    if not isinstance(given, type):
         return given
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(cls.__abstractmethods__))
-        problems.append(
-            Problem("abstract", cls.__name__, f"does not give {missing}", f"Write `def {missing}(self, ctx)`.")
-        )
-        return None
+        mend = f"Write `def {missing}(self, ctx)`."
+        problems.append(Problem("abstract", cls.__name__, f"does not give {missing}", mend))
+        return cls
     try:
         return cls()
-    except TypeError as error:
+    except Exception as error:  # noqa: BLE001  an author's constructor may raise anything
         mend = f"Pass an instance: {cls.__name__}(...)."
         problems.append(Problem("abstract", cls.__name__, f"cannot be made without arguments: {error}", mend))
-        return None
+        return cls
 
 
 def _check_end_session(wiring: Wiring, ids: dict[type, str], problems: list[Problem]) -> None:
     for cls in wiring.end_session:
         if cls not in ids or not issubclass(cls, Conversation):
             name = getattr(cls, "__name__", repr(cls))
-            mend = (
-                f"Name conversations of the graph: {', '.join(c.__name__ for c in ids if issubclass(c, Conversation))}."
-            )
+            known = ", ".join(c.__name__ for c in ids if issubclass(c, Conversation)) or "it has none"
+            mend = f"Name conversations of the graph: {known}."
             problems.append(Problem("end-session", f"end_session={name}", "is no conversation of the graph", mend))
 
 
+# ------------------------------------------------------------------------------------------------------ the links
+
+
 def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]) -> list[Link]:
-    """Edges and joins between ids; one that names a node that is not there is reported and left out."""
+    """Edges and joins between ids; a name that the graph does not have is reported, and left out."""
     links: list[Link] = []
     told: list[tuple[tuple[object, ...], object, bool]] = [
         *(((edge.source,), edge.target, False) for edge in definition.edges),
         *((join.sources, join.target, True) for join in definition.joins),
     ]
     for sources, target, is_join in told:
-        names = [n.__name__ if isinstance(n, type) else str(n) for n in (*sources, target)]
-        place = f"join(({', '.join(names[:-1])}), to={names[-1]})" if is_join else f"edge({', '.join(names)})"
-        ends = [ids.get(n) if isinstance(n, type) else END if n == END else None for n in (*sources, target)]
-        for name in (n for n, end in zip(names, ends, strict=True) if end is None):
-            what = f"names {name}, which the graph does not have"
-            mend = f"Register {name}; it has {', '.join(ids.values())}."
+        named = ", ".join(map(_named, sources))
+        place = f"join(({named}), to={_named(target)})" if is_join else f"edge({named}, {_named(target)})"
+        goal = END if target == END else ids.get(target) if isinstance(target, type) else None
+        known = tuple(ids[source] for source in sources if isinstance(source, type) and source in ids)
+        missing = [source for source in sources if not isinstance(source, type) or source not in ids]
+        for node in dict.fromkeys(map(_named, [*missing, *([target] if goal is None else [])])):
+            what = f"names {node}, which the graph does not have"
+            mend = f"Register {node}, and name its class; it has {', '.join(ids.values())}."
             problems.append(Problem("unknown-target", place, what, mend))
-        known = [end for end in ends if end is not None]
-        if len(known) == len(ends):
-            links.append(Link(tuple(known[:-1]), known[-1], is_join))
+        if not sources:
+            mend = "Name the workers it waits for."
+            problems.append(Problem("unfed-join", place, "has no source", mend))
+        links.append(Link(known, UNKNOWN if goal is None else goal, is_join, place))
     return links
+
+
+def _named(node: object) -> str:
+    if isinstance(node, type):
+        return node.__name__
+    return f"{type(node).__name__}()" if isinstance(node, Node) else str(node)

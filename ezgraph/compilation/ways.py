@@ -20,18 +20,20 @@ class Link:
     """An edge or a join between ids that the graph has.
 
     Attributes:
-        sources: One for an edge, one or more for a join.
-        target: An id, or END.
+        sources: One for an edge, one or more for a join; those that the graph has.
+        target: An id, END, or `UNKNOWN`.
         join: Whether it was declared by `join`.
+        place: As an author writes it.
     """
 
     sources: tuple[str, ...]
     target: str
     join: bool
+    place: str
 
-    def __str__(self) -> str:
-        named = ", ".join(self.sources)
-        return f"join(({named}), to={self.target})" if self.join else f"edge({named}, {self.target})"
+
+UNKNOWN: Final = "$unknown"
+"""Stands for a target that the graph does not have, once that is told: something follows, nothing is known of it."""
 
 
 @final
@@ -58,6 +60,7 @@ class Ways:
         nodes: By id, in registration order.
         ids: By class, the id.
         returns: By id and handler, what its annotation says.
+        mentions: By id, the names that its handlers mention whose annotations cannot be read.
         links: Edges and joins, in the order of the definition.
         problems: Where to put what is wrong.
     """
@@ -66,6 +69,7 @@ class Ways:
     nodes: Mapping[str, NodeSpec]
     ids: Mapping[type, str]
     returns: Mapping[str, Mapping[str, Returns]]
+    mentions: Mapping[str, frozenset[str]]
     links: Sequence[Link]
     problems: list[Problem]
     workers: tuple[str, ...] = field(init=False)
@@ -82,27 +86,30 @@ class Ways:
         for link in self.links:
             self._check_link(link)
         into = {n: tuple(w for w in self.workers if self._leads(w, n)) for n in self.nodes}
-        out = {w: tuple(n for n in (*self.nodes, END) if self._leads(w, n)) for w in self.workers}
-        rank = self._rank(into)
-        topology = Topology(into, out, rank)
+        out = {w: tuple(n for n in (*self.nodes, END, UNKNOWN) if self._leads(w, n)) for w in self.workers}
+        topology = Topology(into, out, self._rank(into))
         self._check_ends(out)
         openings = self._openings()
-        if len(rank) == len(self.workers):
-            for opening in openings:
-                self._check_opening(opening, topology)
-        reached = self._reached(openings, out)
-        self._check_reached(reached, into, out)
+        self._check_openings(openings, out)
+        if self.entry is not None:
+            self._check_reached(self.entry, into, out)
         self._check_initial(into, openings)
         return topology
 
-    # ------------------------------------------------------------------------------------------------- what leads where
+    # -------------------------------------------------------------------------------- what leads where
 
     def _leads(self, source: str, target: str) -> bool:
-        return any(source in link.sources and link.target == target for link in self.links)
+        return any(
+            source in link.sources and link.target == target and not (link.join and target in link.sources)
+            for link in self.links
+        )
 
     def edges_of(self, stage: str) -> tuple[str, ...]:
         """What a stage that continues leads to, in declaration order."""
-        return tuple(dict.fromkeys(link.target for link in self.links if link.sources == (stage,) and not link.join))
+        return tuple(dict.fromkeys(link.target for link in self._edges(stage)))
+
+    def _edges(self, stage: str) -> list[Link]:
+        return [link for link in self.links if link.sources == (stage,) and not link.join]
 
     def _known(self, ways: Iterable[Way]) -> Iterable[tuple[Way, tuple[str, ...]]]:
         """Ways with the ids of their targets, in registration order, as far as the graph has them."""
@@ -115,29 +122,30 @@ class Ways:
             Opening(f"{node}.{name}", roots)
             for node, handlers in self.returns.items()
             for name, said in handlers.items()
-            for way, roots in self._known(said.ways)
-            if way.response is Fanout
+            for way, targets in self._known(said.ways)
+            if way.response is Fanout and (roots := tuple(t for t in targets if t in self.workers))
         ]
-        for node in self.nodes:
-            if node not in self.workers and (roots := tuple(w for w in self.workers if w in self.edges_of(node))):
-                found.append(Opening(f"the edges of {node}", roots))
+        edges = {n: tuple(w for w in self.workers if w in self.edges_of(n)) for n in self.nodes}
+        found += [Opening(f"the edges of {n}", roots) for n, roots in edges.items() if roots and n not in self.workers]
         return found
 
     def _rank(self, into: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-        """The plan's order of the workers; those on a cycle are left out and reported."""
+        """The plan's order of the workers; each cycle among them is reported."""
         order: list[str] = []
         left = list(self.workers)
-        while free := next((w for w in left if not any(b in left for b in into[w])), None):
-            order.append(free)
-            left.remove(free)
-        if left:
-            cycle = self._cycle(left, into)
-            self._problem(
-                "cycle",
-                " → ".join(cycle),
-                "workers lead round in a cycle, and nothing in it is conditional",
-                "Loop through a stage: join into it, and let it fan out again.",
-            )
+        while left:
+            free = next((w for w in left if not any(b in left for b in into[w])), None)
+            cycle = self._cycle(left, into) if free is None else []
+            if cycle:
+                self._problem(
+                    "cycle",
+                    " → ".join(cycle),
+                    "workers lead round in a cycle, and nothing in it is conditional",
+                    "Loop through a stage: join into it, and let it fan out again.",
+                )
+            for node in dict.fromkeys(cycle) if free is None else (free,):
+                order.append(node)
+                left.remove(node)
         return {worker: i for i, worker in enumerate(order)}
 
     @staticmethod
@@ -147,7 +155,7 @@ class Ways:
             path.append(node)
         return [node, *reversed(path[path.index(node) :])]
 
-    # ------------------------------------------------------------------------------------------------------- what is wrong
+    # -------------------------------------------------------------------------------- what is wrong
 
     def _problem(self, kind: str, place: str, what: str, mend: str) -> None:
         self.problems.append(Problem(kind, place, what, mend))
@@ -165,39 +173,32 @@ class Ways:
                     )
 
     def _check_link(self, link: Link) -> None:
-        place = str(link)
-        stages = [s for s in link.sources if s not in self.workers]
         if link.join:
-            if stages:
-                self._problem(
-                    "forbidden-edge", place, f"{stages[0]} is a stage, and a join waits for workers", "Use an edge."
-                )
+            for stage in (s for s in link.sources if s not in self.workers):
+                self._forbid(link, f"{stage} is a stage, and a join waits for workers", "Use an edge.")
             if link.target in link.sources:
-                self._problem("forbidden-edge", place, "is its own source", "Join into another node.")
+                self._forbid(link, f"{link.target} is its own source", "Join into another node.")
             if link.target == END:
-                self._problem("forbidden-edge", place, "END is no node", "Join into a stage that finishes.")
-            if not link.sources:
-                self._problem("unfed-join", place, "has no source", "Name the workers it waits for.")
+                self._forbid(link, "END is no node", "Join into a stage that finishes, or write .edge(..., END).")
+            return
+        if not link.sources or link.sources[0] in self.workers:
             return
         source = self.nodes[link.sources[0]]
-        if source.placement == "internal":
-            return
         if source.driver == "model":
-            self._problem(
-                "forbidden-edge",
-                place,
+            self._forbid(
+                link,
                 f"{source.id} is a Conversation, which never continues, so its edge never fires",
                 "Let a tool or on_response of it return go(...), or make it a GraphNode.",
             )
         elif type(None) not in self._kinds(source.id):
-            self._problem(
-                "forbidden-edge",
-                place,
+            self._forbid(
+                link,
                 f"{source.id}.run never returns None, so its edge never fires",
                 "Add `| None` to its return annotation, or remove the edge.",
             )
         targets = self.edges_of(source.id)
-        if len(targets) > 1 and not all(t in self.workers for t in targets) and link.target == targets[-1]:
+        if len(targets) > 1 and UNKNOWN not in targets and not all(t in self.workers for t in targets):
+            place = ", ".join(other.place for other in self._edges(source.id))
             self._problem(
                 "forbidden-edge",
                 place,
@@ -205,14 +206,17 @@ class Ways:
                 "A stage's edges lead to one stage, to END, or to workers only; choose with go(...).",
             )
 
+    def _forbid(self, link: Link, what: str, mend: str) -> None:
+        self._problem("forbidden-edge", link.place, what, mend)
+
     def _kinds(self, node: str) -> frozenset[type]:
         said = self.returns.get(node, {}).get("run")
         return frozenset({type(None)}) if said is None or said.flaws else said.kinds
 
     def _check_ends(self, out: Mapping[str, tuple[str, ...]]) -> None:
         for worker, targets in out.items():
-            if END in targets and len(targets) > 1:
-                others = ", ".join(t for t in targets if t != END)
+            others = ", ".join(t for t in targets if t not in {END, UNKNOWN})
+            if END in targets and others:
                 self._problem(
                     "end-beside-others",
                     f"edge({worker}, END)",
@@ -220,74 +224,69 @@ class Ways:
                     "Remove one of them.",
                 )
 
-    def _check_opening(self, opening: Opening, topology: Topology) -> None:
-        closure = topology.closure(opening.roots)
-        seen: set[str] = set()
-        stages = []
-        todo = list(opening.roots)
-        while todo:
-            node = todo.pop(0)
-            if node in seen or node == END:
-                continue
-            seen.add(node)
-            if node in self.workers:
-                todo.extend(topology.out[node])
-            else:
-                stages.append(node)
-        if len(stages) > 1:
-            self._problem(
-                "two-stages",
-                opening.place,
-                f"opens {', '.join(opening.roots)}, which reach the stages {' and '.join(stages)}",
-                "From one opening at most one stage can be reached: join into one of them.",
-            )
-        for worker in closure.workers:
-            if not topology.out[worker]:
+    def _check_openings(self, openings: Sequence[Opening], out: Mapping[str, tuple[str, ...]]) -> None:
+        dead: dict[str, list[str]] = {}
+        for opening in openings:
+            inside = _closure(opening.roots, out)
+            stages = [n for n in self.nodes if n in inside and n not in self.workers]
+            if len(stages) > 1:
                 self._problem(
-                    "dead-end",
-                    worker,
-                    f"is reached from {opening.place}, and nothing follows it",
-                    f"Write .join(({worker}, ...), to=...), .edge({worker}, ...) or .edge({worker}, END).",
+                    "two-stages",
+                    opening.place,
+                    f"opens {', '.join(opening.roots)}, which reach the stages {' and '.join(stages)}",
+                    "From one opening at most one stage can be reached: join into one of them.",
                 )
+            for worker in (w for w in self.workers if w in inside and not out[w]):
+                dead.setdefault(worker, []).append(opening.place)
+        for worker, places in dead.items():
+            self._problem(
+                "dead-end",
+                worker,
+                f"is reached from {' and '.join(dict.fromkeys(places))}, and nothing follows it",
+                f"Write .join(({worker}, ...), to=...), .edge({worker}, ...) or .edge({worker}, END).",
+            )
 
-    def _reached(self, openings: Sequence[Opening], out: Mapping[str, tuple[str, ...]]) -> set[str]:
-        leads: dict[str, set[str]] = {n: set(out.get(n, ())) for n in self.nodes}
-        for node in self.nodes:
-            if node not in self.workers:
-                leads[node].update(self.edges_of(node))
-            for said in self.returns.get(node, {}).values():
-                leads[node].update(t for _, targets in self._known(said.ways) for t in targets)
-        reached: set[str] = set()
-        todo = [self.entry] if self.entry else [o.roots[0] for o in openings]
-        while todo:
-            node = todo.pop()
-            if node not in reached and node != END:
-                reached.add(node)
-                todo.extend(leads[node])
-        return reached
+    def _leads_to(self, node: str, out: Mapping[str, tuple[str, ...]]) -> set[str]:
+        """What a node leads to by any way: routes, edges, joins, and whatever it mentions where that cannot be read."""
+        said = self.returns.get(node, {}).values()
+        routes = {t for returns in said for _, targets in self._known(returns.ways) for t in targets}
+        names = self.mentions.get(node, frozenset())
+        mentioned = {i for cls, i in self.ids.items() if cls.__name__ in names}
+        return {*routes, *mentioned, *out.get(node, ()), *(() if node in out else self.edges_of(node))}
 
     def _check_reached(
-        self, reached: set[str], into: Mapping[str, tuple[str, ...]], out: Mapping[str, tuple[str, ...]]
+        self, entry: str, into: Mapping[str, tuple[str, ...]], out: Mapping[str, tuple[str, ...]]
     ) -> None:
-        for node, spec in self.nodes.items():
-            callable_only = spec.placement == "internal" and not into[node] and not out[node]
-            if node not in reached and not callable_only:
-                how = "an edge or a fanout" if spec.placement == "internal" else "a go, a direct_to, an edge or a join"
-                self._problem(
-                    "unreachable", node, "nothing leads to it from the entry", f"Lead to it by {how}, or remove it."
-                )
+        """What nothing leads to; a join whose sources nothing leads to is told as one fault, with what comes after."""
+        leads = {node: self._leads_to(node, out) for node in self.nodes}
+        led = {target for node, targets in leads.items() for target in targets if target != node}
+        reached = _closure([entry], leads)
+        # From a link that names an unknown source, something unknown leads to the target.
+        reached |= _closure([link.target for link in self.links if not link.sources and link.target in leads], leads)
+        told: set[str] = set()
         for link in self.links:
-            unfed = [s for s in link.sources if s not in reached]
-            if link.join and link.sources and len(unfed) == len(link.sources):
+            if link.join and link.sources and not any(s in reached or s in led for s in link.sources):
                 self._problem(
-                    "unfed-join", str(link), "nothing ever runs its sources", f"Fan out to {', '.join(link.sources)}."
+                    "unfed-join",
+                    link.place,
+                    f"nothing ever runs {' or '.join(link.sources)}",
+                    "Fan out to its sources from a stage, or remove the join.",
                 )
+                told |= _closure(link.sources, leads)
+        for node, spec in self.nodes.items():
+            callable_only = node in out and not into[node] and not out[node] and node not in led
+            if node in reached or node in told or callable_only:
+                continue
+            how = "an edge or a fanout" if spec.placement == "internal" else "a go, a direct_to, an edge or a join"
+            self._problem(
+                "unreachable", node, "nothing leads to it from the entry", f"Lead to it by {how}, or remove it."
+            )
 
     def _check_initial(self, into: Mapping[str, tuple[str, ...]], openings: Sequence[Opening]) -> None:
         opened = {root for opening in openings for root in opening.roots}
         for node, spec in self.nodes.items():
             starts = node == self.entry or (node in self.workers and (node in opened or into[node]))
-            if starts and spec.initial is UNSET and spec.state is not UNSET and not self._refused(spec):
+            if starts and spec.initial is UNSET and not self._refused(spec):
                 self._problem(
                     "no-initial-state",
                     node,
@@ -296,10 +295,11 @@ class Ways:
                 )
 
     def _refused(self, spec: NodeSpec) -> bool:
-        name = spec.node.__class__.__name__
-        return any(p.kind == "mutable-state" and p.place == name for p in self.problems)
+        kinds = {"mutable-state", "missing-annotation", "unresolvable-annotation"}
+        name = (spec.node if isinstance(spec.node, type) else type(spec.node)).__name__
+        return any(p.kind in kinds and p.place == name for p in self.problems)
 
-    # ------------------------------------------------------------------------------------------------------ what is drawn
+    # -------------------------------------------------------------------------------- what is drawn
 
     def arrows(self) -> tuple[Arrow, ...]:
         """Every way out that is declared, in a stable order: by node, then handlers, then edges and joins."""
@@ -319,3 +319,15 @@ class Ways:
 
 
 _KINDS: Final[Mapping[type, ArrowKind]] = {Go: "go", DirectTo: "direct_to", Fanout: "fanout"}
+
+
+def _closure(roots: Iterable[str], leads: Mapping[str, Iterable[str]]) -> set[str]:
+    """The roots and what they lead to, directly or not."""
+    seen: set[str] = set()
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo.extend(leads.get(node, ()))
+    return seen

@@ -72,8 +72,7 @@ class Context(Generic[State, Shared_co]):
     def shared(self) -> Shared_co:
         """The graph's context, with what this step shared."""
         cells = self._staged if CONTEXT in self._staged else self._cells
-        shared: Any = cells[CONTEXT] if CONTEXT in cells else self._plan.context
-        return shared  # type: ignore[no-any-return]  share() has checked its type
+        return cast("Shared_co", cells.get(CONTEXT, self._plan.context))
 
     def save(self, state: State) -> None:
         """Replace this node's state; published when the step is.

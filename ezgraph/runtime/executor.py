@@ -6,7 +6,7 @@ It takes no decision: what runs is `ready`'s, what an outcome comes to is `settl
 from __future__ import annotations
 
 import asyncio
-from typing import final
+from typing import Never, final
 
 from attrs import field, frozen
 
@@ -76,13 +76,14 @@ class Executor:
             except NodeError as error:
                 await self._log(session, step, error, listener)
                 raise
-            transition = self.settled(session, step, outcome)
+            transition = settle(self.plan, session, step, outcome) or _stale(step)
             delta, reply = transition.delta, transition.reply
             session = apply(session, delta)
             pending = self.store.commit(session, delta, self.codec)
             if pending is not None:
                 await shielded(pending)
-            spent.extend(delta.usage.values())
+            if delta.usage:
+                spent.extend(delta.usage.values())
             if listener is not None:
                 listener(StepPublished(session.id, step.node, session.revision))
         self._check_end(session, failures)
@@ -95,18 +96,9 @@ class Executor:
         if listener is not None:
             listener(StepRaised(session.id, step.node, error))
         try:
-            await self.commit(session, self.settled(session, step, failure(error)).delta)
+            await self.commit(session, _settled(self.plan, session, step, failure(error)).delta)
         except EzGraphError as unlogged:
             error.add_note(f"It is not in the error log: {unlogged}")
-
-    def settled(self, session: Session, step: Step, outcome: Outcome) -> Transition:
-        """The transition of a step that this driver dispatched from this very session, so that it is not stale."""
-        transition = settle(self.plan, session, step, outcome)
-        if transition is None:
-            raise RuntimeError(
-                f"step {step} was dispatched and is not enabled: a fault of the engine, please report it"
-            )
-        return transition
 
     def _check_end(self, session: Session, failures: dict[str, NodeError]) -> None:
         waiting = held(self.plan, session)
@@ -116,6 +108,15 @@ class Executor:
             raise BranchFailed(session.id, named, waiting)
         if waiting:
             raise StepLimit(session.id, session.limits.steps, waiting)
+
+
+def _settled(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition:
+    return settle(plan, session, step, outcome) or _stale(step)
+
+
+def _stale(step: Step) -> Never:
+    """A step that this driver dispatched from this very session is enabled in it."""
+    raise RuntimeError(f"step {step} was dispatched and is not enabled: a fault of the engine, please report it")
 
 
 def failure(error: NodeError) -> Failed:
@@ -179,7 +180,7 @@ class _Branches:
             outcome = failure(outcome)
         if isinstance(outcome, BaseException):
             raise outcome
-        delta = self.executor.settled(session, step, outcome).delta
+        delta = _settled(self.executor.plan, session, step, outcome).delta
         session = await self.executor.commit(session, delta)
         self.spent.extend(delta.usage.values())
         if self.listener is not None and not isinstance(outcome, Failed):

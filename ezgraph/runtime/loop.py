@@ -23,6 +23,7 @@ from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResu
 from ezgraph.runtime.awaiting import settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
+from ezgraph.session import Addition
 
 Outcome: TypeAlias = Response[Any] | Ended
 Cleanup: TypeAlias = Callable[[], object]
@@ -102,6 +103,7 @@ class _Loop:
         """Carry out the calls of one message in order, then decide once.  Rules D1, D3, D4."""
         ctx, spec = self.ctx, self.spec
         ctx._add(spec.space, assistant(text, calls))
+        asked = len(ctx._adds[spec.space].messages)
         outcomes: list[Outcome] = []
         for call in calls:
             if self.listener is not None:
@@ -119,7 +121,9 @@ class _Loop:
             for call, result in zip(calls, results, strict=True):
                 self.listener(ToolAnswered(ctx.session, spec.id, call.id, result))
         answers = (tool_result(call.id, result) for call, result in zip(calls, results, strict=True))
-        ctx._add(spec.space, *answers, *_extra(outcomes))
+        added = ctx._adds[spec.space]  # results stand directly after the calls, before what handlers appended here
+        messages = (*added.messages[:asked], *answers, *added.messages[asked:], *_extra(outcomes))
+        ctx._adds[spec.space] = Addition(messages, added.drop)
         if isinstance(decision, Ended):
             return Finish(text=decision.farewell)
         return None if isinstance(decision, Conflict) else decision

@@ -59,11 +59,11 @@ async def _run(plan: Plan, session: Session, spec: NodeSpec, listener: Listener 
 
 def _context(plan: Plan, session: Session, spec: NodeSpec) -> Context[Any, Any]:
     """The view of the session that this run may see.  Rules B3, E4."""
-    head = session.head
-    cells, results = seen_by(plan, session, spec.id)
-    if spec.placement == "internal":
+    if session.activation is not None:
+        cells, results = seen_by(plan, session, session.activation, spec.id)
         return Context(plan, spec, session, cells, results, None)
-    ctx: StageContext[Any, Any] = StageContext(plan, spec, session, cells, results, head.incoming)
+    head = session.head
+    ctx: StageContext[Any, Any] = StageContext(plan, spec, session, session.cells, session.results, head.incoming)
     if head.by_input and head.incoming is not None:
         ctx._add(spec.space, head.incoming)
     return ctx

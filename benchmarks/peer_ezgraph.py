@@ -1,0 +1,103 @@
+"""This library, with every check on: ownership, routes, state types, step limit, revision, and its memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any, cast
+
+from attrs import frozen
+from workloads import NODES, START, TEXT, Rec, advance
+
+from ezgraph import Finish, Go, Graph, GraphNode, StageContext, finish, go, user
+
+Job = Callable[[], Awaitable[int]]
+Following = Go[Any] | Finish
+
+
+@frozen
+class Ring:
+    """The state of W1."""
+
+    length: int
+    count: int = 0
+    rec: Rec = START
+
+
+def _ring(length: int, *, sync: bool) -> Job:
+    classes: dict[int, Any] = {}
+
+    def make(i: int) -> Any:
+        def turned(ctx: StageContext[None, Ring]) -> Following:
+            shared = ctx.shared
+            done, rec = advance(shared.count, shared.rec)
+            ctx.share(Ring(length, done, rec))
+            return finish("done") if done >= length else go(classes[(i + 1) % NODES])
+
+        if sync:
+
+            def run(_: Any, ctx: StageContext[None, Ring]) -> Following:
+                return turned(ctx)
+
+        else:
+
+            async def run(_: Any, ctx: StageContext[None, Ring]) -> Following:  # type: ignore[misc]
+                return turned(ctx)
+
+        return type(f"N{i}", (GraphNode,), {"run": run, "__orig_bases__": (GraphNode[None, Ring],)})
+
+    for i in range(NODES):
+        classes[i] = make(i)
+    for i, cls in classes.items():
+        leads = cast("Any", Go)[classes[(i + 1) % NODES]]
+        cls.run.__annotations__ = {"ctx": StageContext[None, Ring], "return": leads | Finish}
+    stages = [classes[i] for i in range(1, NODES)]
+    app = Graph("ring", entry=classes[0], context=Ring(length)).stages(*stages).compile()
+    sessions = count()
+
+    async def once() -> int:
+        turn = await app.ainvoke("go", session=f"s{next(sessions)}", step_limit=length + 1)
+        return (await app.aload(turn.session)).cells["$context"].count  # type: ignore[no-any-return, attr-defined]
+
+    return once
+
+
+def ring(length: int) -> Job:
+    """W1 with async nodes."""
+    return _ring(length, sync=False)
+
+
+def ring_sync(length: int) -> Job:
+    """W1 with sync nodes."""
+    return _ring(length, sync=True)
+
+
+@frozen
+class Said:
+    """The state of W2."""
+
+    length: int
+    count: int = 0
+
+
+class Loop(GraphNode[None, Said]):
+    """Says one more thing, until it has said enough."""
+
+    async def run(self, ctx: StageContext[None, Said]) -> Go[Loop] | Finish:
+        said = ctx.shared
+        ctx.append(Loop, user(TEXT))
+        ctx.share(Said(said.length, said.count + 1))
+        return finish("done") if said.count + 1 >= said.length else go(Loop)
+
+
+def messages(length: int) -> Job:
+    """W2: a self-loop that appends one message a transition."""
+    app = Graph("loop", entry=Loop, context=Said(length)).compile()
+    sessions = count()
+
+    async def once() -> int:
+        turn = await app.ainvoke("go", session=f"s{next(sessions)}", step_limit=length + 1)
+        history = (await app.aload(turn.session)).histories["default"]
+        return len(history) - 2  # but for the input and the reply
+
+    return once

@@ -1,0 +1,110 @@
+"""What the caller of a session must mend or wait for: input, sessions, unfinished work, another writer."""
+
+# ruff: noqa: N818  an error is named for what happened, and its root says that it is one
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ezgraph.errors.nodes import NodeError
+from ezgraph.errors.root import EzGraphError
+
+
+class CallerError(EzGraphError):
+    """A call into a session cannot be carried out.
+
+    Attributes:
+        session: The session's id, empty where none is concerned.
+    """
+
+    def __init__(self, session: str, text: str) -> None:
+        self.session = session
+        super().__init__(text)
+
+
+class InvalidInput(CallerError):
+    """An argument of a call is not what it must be."""
+
+
+class RunningLoop(CallerError):
+    """A blocking call was made where an event loop runs.  Rule G5."""
+
+    def __init__(self, call: str, instead: str) -> None:
+        self.call, self.instead = call, instead
+        super().__init__("", f"{call}() was called inside a running event loop. Write `{instead}`.")
+
+
+class SessionCompleted(CallerError):
+    """Input came to a session that is completed.  Rule G6."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(session, f"session {session!r} is completed. Use another session id to start anew.")
+
+
+class UnfinishedWork(CallerError):
+    """New input came while work of an earlier turn is unfinished.  Rule G6.
+
+    Attributes:
+        work: What is left, in words.
+    """
+
+    def __init__(self, session: str, work: Sequence[str]) -> None:
+        self.work = tuple(work)
+        super().__init__(
+            session,
+            f"session {session!r} has unfinished work: {'; '.join(work)}. Call arecover({session!r}) first.",
+        )
+
+
+class StepLimit(CallerError):
+    """A turn's chain of node runs reached the step limit; what was published stands.  Rule E9.
+
+    Attributes:
+        limit: Node runs allowed in a row.
+        held: The nodes that did not start.
+    """
+
+    def __init__(self, session: str, limit: int, held: Sequence[str]) -> None:
+        self.limit, self.held = limit, tuple(held)
+        super().__init__(
+            session,
+            f"session {session!r}: {', '.join(held)} did not start: the turn reached its limit of {limit} steps. "
+            f"Go on with arecover({session!r}, step_limit={limit * 2}), or look for a loop.",
+        )
+
+
+class BranchFailed(CallerError):
+    """Branches of a turn failed; finished ones are kept and `arecover` runs only what is missing.  Rule E5.
+
+    Attributes:
+        failures: The errors, each with its `node`, in dispatch order.
+        held: The steps that the step limit held back besides.
+    """
+
+    def __init__(self, session: str, failures: Sequence[NodeError], held: Sequence[str] = ()) -> None:
+        self.failures, self.held = tuple(failures), tuple(held)
+        told = "; ".join(str(e) for e in failures)
+        more = f" The step limit held back {', '.join(held)}." if held else ""
+        super().__init__(
+            session,
+            f"session {session!r}: {len(failures)} of its branches failed: {told}.{more} "
+            f"Call arecover({session!r}) to run what is missing.",
+        )
+
+
+class RevisionConflict(CallerError):
+    """Another writer committed to the session first; this commit changed nothing.  Rule L2.
+
+    Attributes:
+        expected: The revision this turn built on.
+        found: The revision the store has, if it is known.
+    """
+
+    def __init__(self, session: str, expected: int, found: int | None) -> None:
+        self.expected, self.found = expected, found
+        now = "a later one" if found is None else str(found)
+        super().__init__(
+            session,
+            f"session {session!r}: this turn built on revision {expected}, and the store has {now}. "
+            "Another turn committed first; nothing of this step was written. Call again.",
+        )
