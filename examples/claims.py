@@ -254,7 +254,7 @@ SCRIPT: Final = (
     "How much would you pay for something worth 120,00 euros?",
     "yes please",  # nothing is offered yet
     "The number is LP-123-456",  # too short
-    "Sorry: lp 1234 5679",  # two digits are swapped
+    "Sorry: lp 1234 5679",  # its last digit is wrong
     "LP-1234-5678, that is it",
     "The vase was worth 80 dollars",
     "Well, 1.234 euros",  # one thousand, or one and a bit?

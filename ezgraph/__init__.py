@@ -32,6 +32,7 @@ from ezgraph.errors import (
     StoreUnavailable,
     UndeclaredRoute,
     UnfinishedWork,
+    UnknownSession,
     UnknownTarget,
     WrongGraph,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "Turn",
     "UndeclaredRoute",
     "UnfinishedWork",
+    "UnknownSession",
     "UnknownTarget",
     "Usage",
     "Worker",

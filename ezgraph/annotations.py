@@ -103,10 +103,11 @@ def bindings(cls: type) -> Bindings:
             mine: dict[object, object] = {}
             given = get_args(base)
             for index, parameter in enumerate(getattr(origin, "__parameters__", ())):
-                if index < len(given):
-                    mine[parameter] = substituted(_looked_up(owner, given[index]), known)
+                default = _default(parameter)
+                if index >= len(given) or (default is not parameter and given[index] == default):
+                    mine[parameter] = substituted(default, mine)  # left out, or filled in by `typing` as it stands
                 else:
-                    mine[parameter] = substituted(_default(parameter), mine)
+                    mine[parameter] = substituted(_looked_up(owner, given[index]), known)
             if origin not in found or is_open(*found[origin].values()):
                 found[origin] = mine
             walk(origin, mine)

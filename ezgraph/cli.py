@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias, final
 
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
-from ezgraph.errors import DefinitionError, EzGraphError, InvalidInput, UnfinishedWork
+from ezgraph.errors import DefinitionError, EzGraphError, InvalidInput, UnfinishedWork, UnknownSession
 from ezgraph.graph import Graph
 from ezgraph.plan import Plan
 from ezgraph.runtime.compiled import CompiledGraph
@@ -210,7 +210,7 @@ class _Chat:
         """Look where the session stands, and do what is left to do."""
         try:
             found = await self.app.aload(self.session)
-        except InvalidInput:  # it is new
+        except UnknownSession:  # it is new
             return
         if self.app.unfinished(found):
             await self._recover()

@@ -128,11 +128,10 @@ def check_valid(messages: Iterable[Message]) -> None:
     for message in messages:
         if waiting:
             assert message.role == "tool", f"{waiting} unanswered before {message}"
-            assert message.call == waiting.pop(0)
+            assert message.call == waiting.pop(0), f"{message} is out of order"
         else:
             assert message.role != "tool", f"{message} answers nothing"
         ids = [call.id for call in message.calls]
-        assert len(set(ids)) == len(ids)
-        assert all(ids)
+        assert len(set(ids)) == len([one for one in ids if one]), f"{message} has an id that is not its own"
         waiting = waiting or ids
-    assert not waiting
+    assert not waiting, f"{waiting} unanswered at the end"

@@ -130,15 +130,7 @@ class C(Puppet, Conversation[Note]):
     @tool
     async def do(
         self, ctx: StageContext[Note], k: int
-    ) -> (
-        Go[A | B | D]
-        | DirectTo[A | B | C | D | J]
-        | Fanout[W1 | W2 | W3]
-        | Direct
-        | Finish
-        | Stay
-        | TaskResult[int]
-    ):
+    ) -> Go[A | B | D] | DirectTo[A | B | C | D | J] | Fanout[W1 | W2 | W3] | Direct | Finish | Stay | TaskResult[int]:
         """Do the k-th thing.
 
         Args:
@@ -156,7 +148,9 @@ class D(Puppet, GraphNode[Note]):
 class J(Puppet, GraphNode[Note]):
     history = "side"
 
-    def run(self, ctx: StageContext[Note]) -> Go[A | B | J] | DirectTo[A | J] | Fanout[W1 | W2 | W3] | Direct | Finish | None:
+    def run(
+        self, ctx: StageContext[Note]
+    ) -> Go[A | B | J] | DirectTo[A | J] | Fanout[W1 | W2 | W3] | Direct | Finish | None:
         return self.act(ctx)  # type: ignore[no-any-return]
 
 

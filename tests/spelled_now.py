@@ -11,7 +11,6 @@ from ezgraph import (
     Fanout,
     Go,
     GraphNode,
-    Stage,
     StageContext,
     Stay,
     TaskResult,
@@ -22,6 +21,7 @@ from ezgraph import (
     task_result,
     tool,
 )
+from ezgraph.nodes import Stage
 from ezgraph.responses import Direct
 
 S = TypeVar("S")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,24 +76,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "wrong.py").write_text(WRONG)
+    (tmp_path / "notes.txt").write_text("app = 1")
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
 
-def run(
-    *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """`python -m ezgraph` as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ezgraph", *arguments],
         input=stdin,
         capture_output=True,
-        text=True,
-        encoding="utf-8",
         check=False,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
     )
 
 
@@ -169,6 +168,7 @@ def test_draw_of_a_wrong_graph_draws_nothing(capsys: pytest.CaptureFixture[str])
         ("shop.py:price", 2, "ezgraph: shop.py:price is of type int, neither a Graph nor a compiled one. Its graphs: "),
         ("json:loads", 2, "ezgraph: json:loads is of type function, neither a Graph nor a compiled one. json has no "),
         (".", 2, "ezgraph: '.' is no module"),
+        ("./notes.txt:app", 2, "ezgraph: notes.txt is no Python file.\n"),
         ("text/:x", 2, "ezgraph: there is no file text/.\n"),
     ],
 )
@@ -310,90 +310,163 @@ def test_chat_takes_a_compiled_graph(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 KEPT = """
 from __future__ import annotations
+import atexit
+from pathlib import Path
 from ezgraph import *
 from ezgraph.stores.sqlite import SQLiteStore
-from pathlib import Path
 
 class Think(GraphNode[None]):
-    def run(self, ctx: StageContext[None]) -> Go[Answer]:
-        return go(Answer)
+    def run(self, ctx: StageContext[None]) -> Fanout[Fetch | Count]:
+        return fanout(Fetch, Count)
+
+class Fetch(Worker[None, str]):
+    def run(self, ctx: Context[None]) -> TaskResult[str]:
+        tries = int(Path("tries").read_text())
+        Path("tries").write_text(str(tries - 1))
+        if tries > 0:
+            raise OSError("the line is dead")
+        return task_result("fetched")
+
+class Count(Worker[None, int]):
+    def run(self, ctx: Context[None]) -> TaskResult[int]:
+        return task_result(1)
 
 class Answer(GraphNode[None]):
     def run(self, ctx: StageContext[None]) -> DirectTo[Think] | Finish:
-        if not Path("ready").exists():
-            raise OSError("the line is dead")
-        return finish("at last") if Path("last").exists() else direct_to(Think, "an answer")
+        return finish("at last") if Path("last").exists() else direct_to(Think, ctx.result(Fetch))
 
-app = Graph("kept", entry=Think).stages(Answer).compile(store=SQLiteStore("kept.db"))
+kept = Graph("kept", entry=Think).stages(Answer).workers(Fetch, Count).join((Fetch, Count), to=Answer)
+app = kept.compile(store=SQLiteStore("kept.db"))
+atexit.register(app._executor.store.close)
 """
 
+QUIET = """
+from __future__ import annotations
+from ezgraph import *
 
-def test_g6_an_unfinished_session_is_recovered_first_and_a_completed_one_says_so(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+class Quiet(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> None:
+        return None
+
+quiet = Graph("quiet", entry=Quiet).compile()
+"""
+
+GOING_ON = "(going on with what an earlier turn left unfinished)\n"
+COMPLETED = "session 'default' is completed; start another with --session NAME\n"
+
+
+@pytest.fixture
+def kept(folder: Path) -> Path:
+    """The folder, with a graph whose session is kept, and whose worker fails as often as the file `tries` says."""
+    (folder / "kept.py").write_text(KEPT)
+    (folder / "tries").write_text("0")
+    return folder
+
+
+def test_g6_what_an_earlier_run_left_unfinished_is_done_first(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "kept.py").write_text(KEPT + "import atexit; atexit.register(app._executor.store.close)\n")
+    (kept / "tries").write_text("1")
     assert talk(monkeypatch, "one\n", target="kept.py:app") == 1
-    assert capsys.readouterr().err == "StepFailed: Answer raised OSError: the line is dead\n"
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("BranchFailed: session 'default': 1 of its branches failed: Fetch raised OSError")
 
-    (folder / "ready").touch()
     assert talk(monkeypatch, "two\n", target="kept.py:app") == 0
     told = capsys.readouterr()
-    assert told.out == "an answer\n"
+    assert (told.out, told.err) == ("fetched\nfetched\n", GOING_ON)
 
-    (folder / "last").touch()
-    assert talk(monkeypatch, "three\nfour\n", target="kept.py:app") == 0
-    done = "session 'default' is completed; start another with --session NAME\n"
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("at last\n", done)
 
-    assert talk(monkeypatch, "five\n", target="kept.py:app") == 0
+def test_g6_what_a_turn_left_unfinished_is_done_before_the_next(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept / "tries").write_text("2")
+    assert talk(monkeypatch, "one\ntwo\nthree\n", target="kept.py:app") == 1
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("", done)
+    assert told.out == "fetched\nfetched\n"
+    assert [line.split(":")[0] for line in told.err.splitlines()] == [
+        "BranchFailed",
+        GOING_ON.strip(),
+        "BranchFailed",
+        GOING_ON.strip(),
+    ]
+
+
+def test_g6_a_session_that_recovery_completes_takes_no_more(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept / "tries").write_text("1")
+    (kept / "last").touch()
+    assert talk(monkeypatch, "one\ntwo\n", target="kept.py:app") == 1
+    told = capsys.readouterr()
+    assert told.out == "at last\n"
+    assert told.err.endswith(f"{GOING_ON}{COMPLETED}")
+
+    assert talk(monkeypatch, "three\n", target="kept.py:app") == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", COMPLETED)
+
+
+def test_m1_a_store_that_cannot_be_read_is_told(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept / "kept.db").write_text("my diary")
+    assert talk(monkeypatch, "one\n", target="kept.py:app") == 1
+    told = "ForeignFile: kept.db is not a SQLite file. It was not touched; name another file.\n"
+    assert capsys.readouterr().err == told + told
+    assert (kept / "kept.db").read_text() == "my diary"
+
+
+def test_a8_a_turn_without_a_reply_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "silent.py").write_text(QUIET)
+    assert talk(monkeypatch, "one\n", target="silent.py:quiet") == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "(no reply)\n")
 
 
 # ------------------------------------------------------------------------------------------------------- as a process
 
 
-def test_g2_a_stranger_chats_with_the_example_through_a_pipe(folder: Path) -> None:
-    done = run("chat", f"{CLAIMS}:app", stdin="hello\n\nLP20406619 und 80,50 €\nnein\nbye\nmore\n")
+def test_a_stranger_chats_with_the_example_through_a_pipe(folder: Path) -> None:
+    said = "hello\n\nLP20406619 und 80,50 €\nnein\nbye\nmore\n"
+    done = run("chat", f"{CLAIMS}:app", stdin=said.encode())
     assert done.returncode == 0
-    assert [line[:24] for line in done.stdout.splitlines()] == [
+    told = done.stdout.decode()
+    assert [line[:24] for line in told.splitlines()] == [
         "What is the tracking num",
         "LP20406619 was last seen",
         "Then nothing is paid yet",
         "Goodbye.",
     ]
-    assert "We can pay 72.45 EUR." in done.stdout
+    assert "We can pay 72.45 EUR." in told
     assert (folder / "claims.db").exists()
 
 
-def test_what_is_no_text_and_a_terminal_that_cannot_show_it_are_survived() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ezgraph", "chat", f"{CLAIMS}:app"],
-        input=b"\xff\xfe80 \xe2\x82\xac?\n80 zl\xf3\n1.234 \xe2\x82\xac\n",
-        capture_output=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-    )
+def test_input_that_is_no_text_is_survived() -> None:
+    done = run("chat", f"{CLAIMS}:app", stdin=b"\xff\xfe80 \xe2\x82\xac?\n80 zl\xf3\n1.234 \xe2\x82\xac\n")
     assert (done.returncode, done.stderr) == (0, b"")
     assert len(done.stdout.splitlines()) == 3
 
 
-def test_a_broken_pipe_is_no_traceback() -> None:
+def test_a_broken_pipe_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "wb") as gone:
-        done = subprocess.run(
-            [sys.executable, "-m", "ezgraph", "draw", "shop.py:shop"],
-            stdout=gone,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-    assert (done.returncode, done.stderr) == (1, "a module may print\n")
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        assert main(["draw", "shop.py:shop"]) == 1
+        gone.write("what is left over is dropped")
+
+
+def test_python_m_ezgraph_ends_with_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ezgraph", "check", "wrong.py:shop"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("ezgraph", run_name="__main__")
+    assert ended.value.code == 1
+    assert capsys.readouterr().out.startswith("graph 'shop' has 2 problems:\n")
 
 
 def test_importing_the_library_loads_no_command_line_and_no_asyncio() -> None:

@@ -157,7 +157,7 @@ def test_l3_killed_after_any_commit_it_recovers_and_ends_the_same(
     assert recovered == 3 * 3 + 2
 
 
-# ----------------------------------------------------------------------------------------------- what strangers may type
+# ---------------------------------------------------------------------------------------------- what strangers may type
 
 
 HOSTILE = (
@@ -174,6 +174,8 @@ HOSTILE = (
     "1.234 EUR",
     "between 80 and 90 EUR",
     "80 dollars",
+    "what if it was 80 dollars",
+    "EUR 12.34.5",
     "EUR 80 thousand",
     "0",
     "\x00\x1b[31m",

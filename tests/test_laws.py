@@ -12,7 +12,6 @@ from ezgraph import (
     Context,
     Finish,
     GraphNode,
-    Response,
     StageContext,
     ToolCall,
     Usage,
@@ -146,7 +145,7 @@ def test_d5_several_farewells_are_one_end_whatever_their_order(said: list[str]) 
 @given(bares, st.integers(1, 4))
 def test_d3_bare_routes_are_idempotent(route: Any, times: int) -> None:
     decided = decide(summarise([route] * times))
-    assert type(decided) is type(route)
+    assert isinstance(decided, type(route))
     assert summarise([route] * times) == summary_of(route)
 
 
@@ -247,7 +246,7 @@ def test_d3_the_decision_is_the_rules_sentence(batch: list[Any]) -> None:
         assert decided is None
 
 
-# ------------------------------------------------------------------------------------------- results and ids, rule D1
+# --------------------------------------------------------------------------------------------- results and ids, rule D1
 
 
 @given(batches)

@@ -87,18 +87,18 @@ VALUES: dict[type, Callable[[], Any]] = {
     NoneType: lambda: None,
 }
 
-CELLS = [(origin, placement, kind) for origin, placement in TABLE for kind in KINDS]
+Cell: TypeAlias = tuple[Origin, Placement, type]
+
+CELLS: list[Cell] = [(origin, placement, kind) for origin, placement in TABLE for kind in KINDS]
 ALLOWED = [cell for cell in CELLS if permits(*cell)]
 REFUSED = [cell for cell in CELLS if not permits(*cell)]
 
-# ------------------------------------------------------------- nodes whose annotations are lawful, and values are not
+# --------------------------------------------------------------- nodes whose annotations are lawful, and values are not
 
 Answers: TypeAlias = Iterator[Any]
 """What a handler returns, turn by turn."""
 
-LawfulTool: TypeAlias = (
-    Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Stay | Direct | Finish | TaskResult[str]
-)  # fmt: skip
+LawfulTool: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Stay | Direct | Finish | TaskResult[str]
 LawfulRun: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Direct | Finish | None
 LawfulHook: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Direct | Finish | str | None
 
@@ -256,9 +256,7 @@ def graph_of(origin: Origin, placement: Placement, kind: type, answers: Iterable
     return Graph("cell", entry=entry).stages(reader).workers(probe(iter(answers)), Mate).join((probe, Mate), to=reader)
 
 
-def compiled(
-    cell: tuple[Origin, Placement, type], value: Any, store: SQLiteStore, events: list[Event]
-) -> CompiledGraph:
+def compiled(cell: Cell, value: Any, store: SQLiteStore, events: list[Event]) -> CompiledGraph:
     """A graph whose node answers `hello` in the first turn, and `value` in the second."""
     origin, placement, kind = cell
     answers = [direct("hello"), value] if placement == "conversation" else [value]
@@ -266,7 +264,7 @@ def compiled(
     return graph.compile(store=store, model=script(origin), max_branches=1, listener=events.append)
 
 
-# ------------------------------------------------------------------------------------------------- every cell is held
+# --------------------------------------------------------------------------------------------------- every cell is held
 
 
 def test_b1_the_table_and_the_closed_union_are_covered() -> None:
@@ -303,7 +301,7 @@ YIELDED: dict[str, object] = {"continue": None, "output stands": "spoken"}
 
 
 @pytest.mark.parametrize("cell", ALLOWED, ids=str)
-def test_b2_an_allowed_response_does_what_table_a_says(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+def test_b2_an_allowed_response_does_what_table_a_says(cell: Cell, tmp_path: Path) -> None:
     """Rules A5, B1, B2."""
     origin, placement, kind = cell
     nothing = TABLE[origin, placement].nothing
@@ -326,7 +324,7 @@ def test_b2_an_allowed_response_does_what_table_a_says(cell: tuple[Origin, Place
 
 
 @pytest.mark.parametrize("cell", REFUSED, ids=str)
-def test_b6_a_refused_response_publishes_nothing(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+def test_b6_a_refused_response_publishes_nothing(cell: Cell, tmp_path: Path) -> None:
     """Rule B6, down to the rows of the file: all that is added is what went wrong."""
     origin, placement, kind = cell
     value = VALUES[kind]()
@@ -364,8 +362,11 @@ def test_b6_a_refused_response_publishes_nothing(cell: tuple[Origin, Placement, 
         assert set(after.activation.rows) == {"Mate"}
     assert isinstance(error, OwnershipError)
     assert (error.node, error.placement, error.origin, error.handler) == (
-        "Probe", placement, origin, HANDLERS[origin],
-    )  # fmt: skip
+        "Probe",
+        placement,
+        origin,
+        HANDLERS[origin],
+    )
     assert error.response == value
     assert error.allowed == TABLE[origin, placement].names
     mend = 'Did you forget "return"?' if kind is NoneType else "Return one of these."
@@ -396,18 +397,15 @@ def test_b2_compile_holds_the_table_by_annotation(origin: Origin, placement: Pla
     base = PROBES[origin, placement]
     name = HANDLERS[origin]
 
-    def handler(self: Any, ctx: Any) -> Any:
+    def plain(self: Any, ctx: Any) -> Any:
         """Act."""
 
-    context = Context if placement == "internal" else StageContext
-    handler.__annotations__ = {"ctx": context[Note], "return": ANNOTATIONS[kind]}
-    if origin == "response hook":
+    def hook(self: Any, ctx: Any, output: Any) -> Any:
+        """Act."""
 
-        def hook(self: Any, ctx: Any, output: Any) -> Any:
-            """Act."""
-
-        hook.__annotations__ = handler.__annotations__
-        handler = hook
+    handler: Any = hook if origin == "response hook" else plain
+    context = Context[Note] if placement == "internal" else StageContext[Note]
+    handler.__annotations__ = {"ctx": context, "return": ANNOTATIONS[kind]}
     probe: Any = type("Probe", (base,), {name: tool(handler) if origin == "tool" else handler})
     graph = Graph("g", entry=Other).edge(Other, Other)  # an edge that is a problem, so that there is always one
     made: Any = probe(iter([]))
@@ -485,10 +483,8 @@ EFFECTS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("effect", range(len(EFFECTS)))
 @pytest.mark.parametrize("cell", [c for c in ALLOWED if c[0] != "tool" and c[2] in RESPONSES], ids=str)
-def test_b5_tool_effects_are_refused_on_what_no_tool_gave(
-    cell: tuple[Origin, Placement, type], effect: int, tmp_path: Path
-) -> None:
-    origin, _, kind = cell
+def test_b5_tool_effects_are_refused_on_what_no_tool_gave(cell: Cell, effect: int, tmp_path: Path) -> None:
+    _, _, kind = cell
     with SQLiteStore(tmp_path / "cell.db") as store:
         app = compiled(cell, EFFECTS[effect](VALUES[kind]()), store, [])
         app.invoke("hello", session="s")
@@ -501,9 +497,9 @@ def test_b5_tool_effects_are_refused_on_what_no_tool_gave(
 
 
 @pytest.mark.parametrize("cell", [c for c in ALLOWED if c[2] in RESPONSES], ids=str)
-def test_c1_usage_may_come_with_every_response(cell: tuple[Origin, Placement, type], tmp_path: Path) -> None:
+def test_c1_usage_may_come_with_every_response(cell: Cell, tmp_path: Path) -> None:
     """Table C: `with_usage` is on every response, summed, and the accounting is the node's."""
-    origin, placement, kind = cell
+    _, _, kind = cell
     value = VALUES[kind]().with_usage(Usage(5, 2, 0)).with_usage(Usage(1, 1, 0))
     with SQLiteStore(tmp_path / "cell.db") as store:
         app = compiled(cell, value, store, [])
@@ -514,7 +510,7 @@ def test_c1_usage_may_come_with_every_response(cell: tuple[Origin, Placement, ty
     assert (turn.usage.input_tokens, turn.usage.output_tokens) == (6, 3)
 
 
-# ------------------------------------------------------------------------------------------- where a response may lead
+# -------------------------------------------------------------------------------------------- where a response may lead
 
 
 class Stranger(GraphNode[None]):
@@ -548,8 +544,12 @@ def undecided(answer: Any) -> CompiledGraph:
 
 @pytest.mark.parametrize(
     ("answer", "target"),
-    [(go(Stranger), "Stranger"), (direct_to(Stranger, "bye"), "Stranger"), (fanout(Left, StrangeWorker), "StrangeWorker")],
-)  # fmt: skip
+    [
+        (go(Stranger), "Stranger"),
+        (direct_to(Stranger, "bye"), "Stranger"),
+        (fanout(Left, StrangeWorker), "StrangeWorker"),
+    ],
+)
 def test_a3_a_target_the_graph_does_not_have_is_refused_at_run_time(answer: Any, target: str) -> None:
     app = undecided(answer)
     told = f"Undecided names {target}, which this graph does not have. It has Undecided, Other, Joined, Left, Right."
@@ -612,7 +612,7 @@ def test_b2_the_builders_check_holds_where_a_value_is_made_by_hand() -> None:
         Finish(text="")
 
 
-# --------------------------------------------------------------------------------- what a worker publishes (rule B3)
+# ------------------------------------------------------------------------------------ what a worker publishes (rule B3)
 
 
 @frozen
@@ -742,36 +742,38 @@ def test_b3_a_worker_publishes_its_own_cell_its_output_and_its_usage(code: Deed,
     assert closing.head.cursor == "Close"
 
 
-# ------------------------------------------------------------------------------------ the cursor is a stage or END
+# ----------------------------------------------------------------------------------------- the cursor is a stage or END
 
 
 class Walker(GraphNode[None]):
     """Takes the next of the routes that it was made with, then replies."""
 
-    routes: list[Any]
-
     def __init__(self, routes: list[Any]) -> None:
         self.routes = routes
 
-    def _next(self) -> Any:
-        return self.routes.pop(0) if self.routes else direct("no more")
+    def run(
+        self, ctx: StageContext[None]
+    ) -> Go[Here | There] | DirectTo[Here | There] | Fanout[Left | Right] | Direct | Finish | None:
+        taken: Direct | None = self.routes.pop(0) if self.routes else direct("no more")
+        return taken
 
 
 class Here(Walker):
-    def run(self, ctx: StageContext[None]) -> Go[Here | There] | DirectTo[Here | There] | Fanout[Left | Right] | Direct | Finish | None:  # noqa: E501  # fmt: skip
-        taken: Go[Here | There] | None = self._next()
-        return taken
+    """The entry."""
 
 
 class There(Walker):
-    def run(self, ctx: StageContext[None]) -> Go[Here | There] | DirectTo[Here | There] | Fanout[Left | Right] | Direct | Finish | None:  # noqa: E501  # fmt: skip
-        taken: Go[Here | There] | None = self._next()
-        return taken
+    """Another stage."""
 
 
+class Joining(Walker):
+    """Where the workers are joined."""
+
+
+doors: st.SearchStrategy[Any] = st.sampled_from([Here, There])
 steps: st.SearchStrategy[Any] = st.one_of(
-    st.sampled_from([Here, There]).map(go),
-    st.sampled_from([Here, There]).map(lambda stage: direct_to(stage, "over there")),
+    doors.map(go),
+    doors.map(lambda stage: direct_to(stage, "over there")),
     st.sampled_from([fanout(Left, Right), direct("here"), None, task_result("not allowed"), "no response"]),
     st.just(finish("the end")),
 )
@@ -796,13 +798,7 @@ def test_b4_the_cursor_is_always_a_stage_or_end(routes: list[Any], turns: int) -
     assert all(session.activation is None or session.activation.parent in stages for session in ledger.sessions)
 
 
-class Joining(Walker):
-    def run(self, ctx: StageContext[None]) -> Go[Here | There] | DirectTo[Here | There] | Fanout[Left | Right] | Direct | Finish | None:  # noqa: E501  # fmt: skip
-        taken: Go[Here | There] | None = self._next()
-        return taken
-
-
-# --------------------------------------------------------------------------------------------------- B3, at the door
+# ------------------------------------------------------------------------------------------------------ B3, at the door
 
 
 class Grasping(Worker[Note, str]):
@@ -833,7 +829,9 @@ class Gate(GraphNode[Note]):
 def test_b3_a_workers_context_has_no_way_to_write_elsewhere(deed: Callable[[Any], object]) -> None:
     graph = Graph("g", entry=Gate).workers(Grasping(deed), Left).edge(Grasping, END).edge(Left, END)
     app = graph.compile()
-    with pytest.raises(BranchFailed, match=r"Grasping raised AttributeError: 'Context' object has no attribute") as caught:
+    with pytest.raises(
+        BranchFailed, match=r"Grasping raised AttributeError: 'Context' object has no attribute"
+    ) as caught:
         app.invoke("hi", session="s")
     (error,) = caught.value.failures
     assert isinstance(error, StepFailed)
@@ -851,8 +849,18 @@ def test_a6_a_workers_output_of_another_type_is_refused() -> None:
     assert all(isinstance(error, NodeError) for error in caught.value.failures)
 
 
-def test_b1_the_check_reads_the_constant() -> None:
-    """Rule B1: what the table says is what is done, and nowhere else is it said again."""
+@pytest.mark.parametrize(("origin", "placement", "kind"), CELLS)
+def test_b1_the_check_reads_the_constant(origin: Origin, placement: Placement, kind: type) -> None:
+    """Rule B1: what the table says is what is done."""
+    try:
+        check_ownership("N", placement, origin, "h", VALUES[kind]())
+    except OwnershipError:
+        assert not permits(origin, placement, kind)
+    else:
+        assert permits(origin, placement, kind)
+
+
+def test_b1_nothing_is_refused_or_allowed_as_the_table_says() -> None:
     assert ownership.permits("run", "internal", TaskResult)
     assert not ownership.permits("run", "internal", Go)
     assert not ownership.permits("tool", "internal", NoneType)

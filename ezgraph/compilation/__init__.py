@@ -146,7 +146,7 @@ def _id(cls: type, seen: dict[str, type], problems: list[Problem]) -> str:
         problems.append(Problem("duplicate-id", cls.__name__, what, mend))
     else:
         return own
-    return f"{cls.__module__}.{cls.__qualname__}#{len(seen)}"
+    return cls.__name__ if cls.__name__ not in seen else f"{cls.__name__}#{len(seen)}"
 
 
 def _instance(given: object, cls: type[Node[Any, Any]], problems: list[Problem]) -> object:
@@ -186,14 +186,14 @@ def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]
         *((join.sources, join.target, True) for join in definition.joins),
     ]
     for sources, target, is_join in told:
-        named = ", ".join(map(_named, sources))
+        named = ", ".join(map(_named, sources)) + ("," if is_join and len(sources) == 1 else "")
         place = f"join(({named}), to={_named(target)})" if is_join else f"edge({named}, {_named(target)})"
         goal = END if target == END else ids.get(target) if isinstance(target, type) else None
         known = tuple(ids[source] for source in sources if isinstance(source, type) and source in ids)
         missing = [source for source in sources if not isinstance(source, type) or source not in ids]
         for node in dict.fromkeys(map(_named, [*missing, *([target] if goal is None else [])])):
             what = f"names {node}, which the graph does not have"
-            mend = f"Register {node}, and name its class; it has {', '.join(ids.values())}."
+            mend = f"Register {node}, and name its class; it has {', '.join(c.__name__ for c in ids)}."
             problems.append(Problem("unknown-target", place, what, mend))
         if not sources:
             mend = "Name the workers it waits for."

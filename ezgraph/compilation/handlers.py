@@ -13,7 +13,17 @@ from typing import Any, Final, Literal, LiteralString, get_args, get_origin
 from attrs import field, frozen
 
 from ezgraph.algebra.ownership import TABLE, permits
-from ezgraph.annotations import AnnotationFlaw, Bindings, Returns, hints_of, members, mentioned, returns_of, shown
+from ezgraph.annotations import (
+    AnnotationFlaw,
+    Bindings,
+    Returns,
+    hints_of,
+    is_open,
+    members,
+    mentioned,
+    returns_of,
+    shown,
+)
 from ezgraph.errors import Problem
 from ezgraph.messages import Message
 from ezgraph.nodes import Node, Worker
@@ -76,8 +86,8 @@ class MethodReader:
         owner = next((c for c in self.cls.__mro__ if name in vars(c)), None)
         return owner is not None and owner.__module__ != Node.__module__
 
-    def handler(self, name: str, origin: Origin) -> tuple[Handler, Hints]:
-        """A method whose response may route, and its annotations as far as they can be read."""
+    def handler(self, name: str, origin: Origin) -> tuple[Handler, Hints | None]:
+        """A method whose response may route, and its annotations; None where they cannot be read."""
         function, placement = getattr(self.cls, name), self.cls.placement
         hints = self._read(name, TAKES.get(name))
         said = self.returns[name] = returns_of(hints) if isinstance(hints, dict) else Returns(flaws=(hints,))
@@ -96,7 +106,7 @@ class MethodReader:
             frozenset((way.response, target) for way in said.ways for target in way.targets),
             tuple(map(str, said.ways)),
         )
-        return handler, hints if isinstance(hints, dict) else {}
+        return handler, hints if isinstance(hints, dict) else None
 
     def hook(self, name: str) -> None:
         """A method that the engine calls and that does not route."""
@@ -165,7 +175,7 @@ class MethodReader:
             why = "a worker may not write elsewhere"
         elif shares and states == {shown(self.state)}:
             needs = "nothing" if self.shared is object else shown(self.shared)
-            why = f"it asks for {needs} of the graph's context"
+            why = f"it asks for {shown(shares[0])} of the graph's context (this node: {needs})"
             right = f"{right}`, or `class {self.cls.__name__}({self.kind()}[..., {shown(shares[0])}])"
         self.problem("wrong-context", name, f"takes {shown(annotation)}, and {why}", f"Write `ctx: {right}`.")
 
@@ -177,8 +187,8 @@ class MethodReader:
         state, shared = given[0] if given else Any, given[1] if len(given) > 1 else object
         return (
             (get_origin(annotation) or annotation) in kinds
-            and (state is Any or state == self.state)
-            and _is_one_of(self.shared, members(shared))
+            and (state is Any or is_open(state) or state == self.state)
+            and (is_open(shared) or all(_is_one_of(one, members(shared)) for one in members(self.shared)))
         )
 
     def kind(self) -> str:

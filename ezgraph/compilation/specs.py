@@ -224,7 +224,7 @@ class NodeReader:
         if options.blocking and handler.awaits:
             problem("signature", name, "is async and blocking", "Leave out blocking=True: an async tool awaits.")
         self._check_seconds(name, options.timeout, kept=options.blocking or self.methods.awaits(name))
-        if not inspect.isfunction(inspect.unwrap(function)) or not hints:
+        if hints is None or not inspect.isfunction(inspect.unwrap(function)):
             return  # nothing can be read, and why is told
         parameters, wrong = parameters_of(function, hints)
         for flaw in wrong:

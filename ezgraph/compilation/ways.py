@@ -169,7 +169,7 @@ class Ways:
                         "unknown-target",
                         f"{node}.{name}",
                         f"may lead to {target.__name__}, which the graph does not have",
-                        f"Add .{verb}({target.__name__}); it has {', '.join(self.nodes)}.",
+                        f"Add .{verb}({target.__name__}); it has {', '.join(c.__name__ for c in self.ids)}.",
                     )
 
     def _check_link(self, link: Link) -> None:

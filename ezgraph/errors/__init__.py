@@ -12,6 +12,7 @@ from ezgraph.errors.callers import (
     SessionCompleted,
     StepLimit,
     UnfinishedWork,
+    UnknownSession,
 )
 from ezgraph.errors.definition import DefinitionError, Problem
 from ezgraph.errors.nodes import (
@@ -68,6 +69,7 @@ __all__ = [
     "StoreUnavailable",
     "UndeclaredRoute",
     "UnfinishedWork",
+    "UnknownSession",
     "UnknownTarget",
     "WrongGraph",
 ]

@@ -26,6 +26,13 @@ class InvalidInput(CallerError):
     """An argument of a call is not what it must be."""
 
 
+class UnknownSession(CallerError):
+    """Nothing was ever committed under that id in this store."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(session, f"there is no session {session!r} in this store. Begin it with ainvoke(...).")
+
+
 class RunningLoop(CallerError):
     """A blocking call was made where an event loop runs.  Rule G5."""
 

@@ -1,7 +1,5 @@
 """What the author of a graph must mend: a definition, with all of its problems."""
 
-
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -36,7 +36,7 @@ ScriptStep: TypeAlias = str | Call | tuple[Call, ...] | ModelReply | Exception |
 class ScriptedModel:
     """Plays its steps in order, one a request.
 
-    As a context manager it also complains at the end when steps were left over:
+    A step that is none is a `ScriptError` at once.  As a context manager it also complains at the end when steps were left over:
 
         with ScriptedModel(call("report", tracking="AB123456789"), "Thank you.") as model:
             app = claims.compile(model=model)
@@ -47,6 +47,8 @@ class ScriptedModel:
     """
 
     def __init__(self, *script: ScriptStep) -> None:
+        for number, step in enumerate(script, 1):
+            _check_step(number, step)
         self._script, self._played = script, 0
         self.requests: list[ModelRequest] = []
 
@@ -54,7 +56,7 @@ class ScriptedModel:
         """Play the next step.
 
         Raises:
-            ScriptError: The script is used up.
+            ScriptError: The script is used up, or a function of it gave no reply.
         """
         self.requests.append(request)
         if self._played == len(self._script):
@@ -78,7 +80,7 @@ class ScriptedModel:
             case ModelReply():
                 return step
             case _:
-                return step(request)
+                return _replied(self._played, request, step(request))
 
     def _calling(self, calls: tuple[Call, ...]) -> ModelReply:
         made = tuple(ToolCall(f"s{self._played}.{n}", c.name, c.arguments) for n, c in enumerate(calls, 1))
@@ -107,3 +109,23 @@ class ScriptedModel:
     ) -> None:
         if error is None:
             self.close()
+
+
+def _check_step(number: int, step: object) -> None:
+    calls = isinstance(step, tuple) and len(step) > 0 and all(isinstance(one, Call) for one in step)
+    function = callable(step) and not isinstance(step, type)
+    if not calls and not function and not isinstance(step, str | Call | ModelReply | Exception):
+        raise ScriptError(
+            None,
+            0,
+            f"step {number} of the script is {step!r}: write a text, call(...), (call(...), call(...)) for several in "
+            "one message, ModelReply(...), an exception to raise, or a function of the request.",
+        )
+
+
+def _replied(number: int, request: ModelRequest, given: object) -> ModelReply:
+    if not isinstance(given, ModelReply):
+        raise ScriptError(
+            request.node, 0, f"step {number} of the script is a function that gave {given!r}: return ModelReply(...)."
+        )
+    return given

@@ -39,6 +39,12 @@ async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Va
 async def shielded(work: Awaitable[Value]) -> Value:
     """`work`, to its end; a cancellation meanwhile comes after it.  Rule G3."""
     task = asyncio.ensure_future(work)
+    await ended(task)
+    return task.result()
+
+
+async def ended(task: asyncio.Future[Value]) -> None:
+    """Wait until `task` has ended, however; a cancellation meanwhile comes after that."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -46,6 +52,6 @@ async def shielded(work: Awaitable[Value]) -> Value:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        task.exception()
+        if not task.cancelled():
+            task.exception()  # seen: nobody is left to be told
         raise cancelled
-    return task.result()

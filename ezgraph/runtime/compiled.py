@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
 from attrs import field, frozen
+from msgspec.structs import replace
 
 from ezgraph.algebra.scheduling import begun, is_completed, is_owed, new_session, recovering, work_left
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
-from ezgraph.errors import InvalidInput, RunningLoop, SessionCompleted, UnfinishedWork
+from ezgraph.errors import InvalidInput, RunningLoop, SessionCompleted, UnfinishedWork, UnknownSession
 from ezgraph.graph import AtEnd, Definition, OnConflict
 from ezgraph.messages import Message, user
 from ezgraph.models.contract import Model
@@ -106,7 +107,8 @@ class CompiledGraph:
         Does nothing where nothing is owed.
 
         Raises:
-            InvalidInput: There is no such session, or an argument is not what it must be.
+            UnknownSession: There is no such session.
+            InvalidInput: An argument is not what it must be.
             NodeError: A step failed again.  Otherwise as `ainvoke`.
         """
         _check_session(session)
@@ -179,19 +181,19 @@ class CompiledGraph:
     # ------------------------------------------------------------------------------------------------------- to look at
 
     async def aload(self, session: str) -> Session:
-        """The session as it was last committed, a frozen value.
+        """The session as it was last committed: a frozen value, and the caller's own.  Rule F3.
 
         Raises:
-            InvalidInput: Nothing was ever committed under that id.
+            UnknownSession: Nothing was ever committed under that id.
             CorruptSession: What is stored does not load.
         """
         _check_session(session)
-        return await self._existing(session)
+        return _unshared(await self._existing(session))
 
     async def _existing(self, session: str) -> Session:
         found = await self._executor.load(session)
         if found is None:
-            raise InvalidInput(session, f"there is no session {session!r} in this store. Begin it with ainvoke(...).")
+            raise UnknownSession(session)
         return found
 
     def unfinished(self, session: Session) -> tuple[str, ...]:
@@ -201,6 +203,21 @@ class CompiledGraph:
     def mermaid(self) -> str:
         """The graph as a Mermaid flowchart, with exactly the edges it has."""
         return mermaid(self.plan)
+
+
+def _unshared(session: Session) -> Session:
+    """The session with mappings of its own: a store may go on with those it has."""
+    opened = session.activation
+    if opened is not None:
+        opened = replace(opened, rows={node: replace(row, cells={**row.cells}) for node, row in opened.rows.items()})
+    return replace(
+        session,
+        cells={**session.cells},
+        histories={**session.histories},
+        usage={**session.usage},
+        activation=opened,
+        results={**session.results},
+    )
 
 
 async def _next_of(events: Stream) -> Event | None:

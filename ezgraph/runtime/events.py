@@ -95,4 +95,4 @@ Event: TypeAlias = (
 """The closed union, for exhaustive matching."""
 
 Listener: TypeAlias = Callable[[Event], object]
-"""Called in the turn's own task, in order; what it raises is logged and harms nothing."""
+"""Called while the turn runs, in the order in which things happen; what it raises is logged and harms nothing."""

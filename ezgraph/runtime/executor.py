@@ -86,6 +86,7 @@ class Executor:
                 spent.extend(delta.usage.values())
             if listener is not None:
                 listener(StepPublished(session.id, step.node, session.revision))
+                await asyncio.sleep(0)  # whoever listens may act between two steps that never wait
         self._check_end(session, failures)
         head = session.head
         status: Status = "completed" if is_completed(session) else "idle"

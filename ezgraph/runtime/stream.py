@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, final
 
+from ezgraph.runtime.awaiting import ended
 from ezgraph.runtime.events import Event, Listener
 from ezgraph.session import Turn
 
@@ -27,6 +28,7 @@ class Stream:
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[Turn] | None = None
         self._detached = False
+        self._closed = False
 
     def _begun(self) -> asyncio.Task[Turn]:
         task = self._task or asyncio.ensure_future(self._played())
@@ -40,7 +42,8 @@ class Stream:
             self._events.put_nowait(None)
 
     async def __aenter__(self) -> Self:
-        self._task = self._begun()
+        if not self._closed:
+            self._begun()
         return self
 
     async def __aexit__(
@@ -55,23 +58,27 @@ class Stream:
         """The next event.
 
         Raises:
-            StopAsyncIteration: The turn has ended.
+            StopAsyncIteration: The turn has ended, or the stream was closed.
             EzGraphError: The turn raised.
         """
+        if self._closed:
+            raise StopAsyncIteration
         task = self._begun()
         event = await self._events.get()
         if event is not None:
             return event
         self._events.put_nowait(None)  # asked again, it is still over
-        await task
+        if not self._closed:
+            await task
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """Cancel the turn, if it still runs and was not detached, and wait until it has stopped."""
+        self._closed = True
         if self._task is None or self._detached:
             return
         self._task.cancel()
-        await asyncio.wait({self._task})
+        await ended(self._task)
         if not self._task.cancelled():
             self._task.exception()
 
