@@ -19,7 +19,6 @@ Following = Go[Any] | Finish
 class Ring:
     """The state of W1."""
 
-    length: int
     count: int = 0
     rec: Rec = START
 
@@ -31,7 +30,7 @@ def _ring(length: int, *, sync: bool) -> Job:
         def turned(ctx: StageContext[None, Ring]) -> Following:
             shared = ctx.shared
             done, rec = advance(shared.count, shared.rec)
-            ctx.share(Ring(length, done, rec))
+            ctx.share(Ring(done, rec))
             return finish("done") if done >= length else go(classes[(i + 1) % NODES])
 
         if sync:
@@ -52,7 +51,7 @@ def _ring(length: int, *, sync: bool) -> Job:
         leads = cast("Any", Go)[classes[(i + 1) % NODES]]
         cls.run.__annotations__ = {"ctx": StageContext[None, Ring], "return": leads | Finish}
     stages = [classes[i] for i in range(1, NODES)]
-    app = Graph("ring", entry=classes[0], context=Ring(length)).stages(*stages).compile()
+    app = Graph("ring", entry=classes[0], context=Ring()).stages(*stages).compile()
     sessions = count()
 
     async def once() -> int:

@@ -7,7 +7,7 @@
 Sessions are kept in `claims.db`, in the current folder: stop it anywhere, and the next run goes on from there.
 """
 
-# ruff: noqa: D102, D417  an override has its base's docstring; a model is not told of `ctx`
+
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ezgraph import (
     Go,
     Graph,
     GraphNode,
-    InvalidInput,
     Message,
     StageContext,
     Stay,
     TaskResult,
+    UnknownSession,
     Worker,
     direct,
     direct_to,
@@ -272,7 +272,7 @@ async def play(session: str) -> None:
     """Play the script from where the session stands."""
     try:
         found = await app.aload(session)
-    except InvalidInput:
+    except UnknownSession:
         played = 0
     else:
         if app.unfinished(found):

@@ -215,7 +215,7 @@ class _ReturnReader:
 
     def read(self, member: object) -> None:
         """Read one member: a response, a text, nothing, or what is none of them."""
-        origin = get_origin(member) or member
+        origin: Any = get_origin(member) or member
         if origin is TaskResult:
             self.outputs.extend(get_args(member) or (Any,))
         if origin in {Go, DirectTo, Fanout}:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias, final
 
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
-from ezgraph.errors import DefinitionError, EzGraphError, InvalidInput, UnfinishedWork, UnknownSession
+from ezgraph.errors import DefinitionError, EzGraphError, UnfinishedWork, UnknownSession
 from ezgraph.graph import Graph
 from ezgraph.plan import Plan
 from ezgraph.runtime.compiled import CompiledGraph

@@ -135,3 +135,10 @@ def check_valid(messages: Iterable[Message]) -> None:
         assert len(set(ids)) == len([one for one in ids if one]), f"{message} has an id that is not its own"
         waiting = waiting or ids
     assert not waiting, f"{waiting} unanswered at the end"
+
+
+def history(app: CompiledGraph, space: str = "default", session: str = "s") -> list[str]:
+    """One history of a session in short; asserted to be valid."""
+    messages = app.load(session).histories[space]
+    check_valid(messages)
+    return spoken(messages)

@@ -1,4 +1,4 @@
-"""What goes wrong, on purpose and without a clock: awaits that cancel, stores that crash, doors that open on command."""
+"""What goes wrong, on purpose and without a clock: awaits that cancel, and stores that crash."""
 
 from __future__ import annotations
 

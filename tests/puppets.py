@@ -131,11 +131,7 @@ class C(Puppet, Conversation[Note]):
     async def do(
         self, ctx: StageContext[Note], k: int
     ) -> Go[A | B | D] | DirectTo[A | B | C | D | J] | Fanout[W1 | W2 | W3] | Direct | Finish | Stay | TaskResult[int]:
-        """Do the k-th thing.
-
-        Args:
-            k: Which.
-        """
+        """Do the k-th thing."""
         answer = self.play.run(f"C{k}", ctx)
         return answer if not hasattr(answer, "__await__") else await answer  # type: ignore[no-any-return]
 

@@ -147,6 +147,7 @@ def test_e2_each_fanout_of_an_annotation_is_an_opening_by_itself() -> None:
     read = said(Fanout[One | Two] | Fanout[Two | Counting])
     assert read.ways == (Way(Fanout, (One, Two)), Way(Fanout, (Two, Counting)))
     assert str(read.ways[0]) == "Fanout[One | Two]"
+    assert said(Go[Alpha] | Awaitable[Go[Alpha]]).ways == (Way(Go, (Alpha,)),)  # a way told twice is one
 
 
 def test_e8_what_may_be_returned_besides_routes() -> None:

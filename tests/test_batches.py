@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desk import Joined, Ledger, Left, Note, Other, Right, calls, check_valid, spoken
+from desk import Joined, Ledger, Left, Note, Other, Right, calls, check_valid, history, spoken
 
 from ezgraph import (
     END,
@@ -166,12 +166,6 @@ def desk(
         listener=listener,
     )
     return app, node, model, ledger
-
-
-def history(app: CompiledGraph, space: str = "default") -> list[str]:
-    messages = app.load("s").histories[space]
-    check_valid(messages)
-    return spoken(messages)
 
 
 # ------------------------------------------------------------------------------------------------------ D1, the results

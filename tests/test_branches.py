@@ -1,4 +1,4 @@
-"""Parallel work: any order and any limit come to the same end, joins fire once, failures keep what is done.  E2 to E5."""
+"""Parallel work: any order and limit come to one end, joins fire once, failures keep what is done.  E2 to E5."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def saving(n: int) -> Callable[[Any], Any]:
     return act
 
 
-# ------------------------------------------------------------------------------------------------------ orders and limits
+# --------------------------------------------------------------------------------------------------- orders and limits
 
 
 def sessions_in_every_order(play: Callable[[Order], Play]) -> list[tuple[object, Session]]:
@@ -423,7 +423,7 @@ def test_g3_a_conflict_of_one_branch_stops_the_others() -> None:
     asyncio.run(main())
 
 
-# ---------------------------------------------------------------------------------------------- other graphs, other rules
+# ------------------------------------------------------------------------------------------- other graphs, other rules
 
 
 class Left(Worker[None, int]):

@@ -393,6 +393,8 @@ def test_e8_a_join_that_is_its_own_source() -> None:
     """One problem: it is not told as a cycle too."""
     graph = Graph("g", entry=Split).stages(End).workers(V, W).edge(V, End)
     match = r"(?s)join\(\(V, W\), to=V\): V is its own source.*Join into another node"
+    alone = Graph("g", entry=Split).workers(V, W)
+    refused(alone.join((V, W), to=V), "forbidden-edge", "join((V, W), to=V)", match)
     refused(graph.edge(W, End).join((V, W), to=V), "forbidden-edge", "join((V, W), to=V)", match)
     compiled(graph.join((V, W), to=End))
 

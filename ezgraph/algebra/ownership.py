@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, Never, TypeAlias, final
 
 from attrs import frozen
 
-from ezgraph.errors import OwnershipError, UndeclaredRoute, UnknownTarget
+from ezgraph.errors import InvalidResponse, OwnershipError, UndeclaredRoute, UnknownTarget
+from ezgraph.messages import Message
 from ezgraph.plan import Handler, NodeSpec, Plan
 from ezgraph.responses import (
     UNSET,
@@ -117,6 +118,7 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
         UnknownTarget: The graph does not have a target.  Rule A3.
         UndeclaredRoute: The handler's annotation does not declare the route.
         StateTypeError: `with_state` was given another type than the target's.  Rule F3.
+        InvalidResponse: `with_message` was given a call, or the result of one.  Rule D1.
     """
     kind = type(response)
     if kind not in handler.kinds or (handler.origin != "tool" and has_tool_effects(response)):
@@ -127,10 +129,24 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
             _refuse_way(plan, spec, handler, kind, target)
         if response.state is not UNSET:
             plan.by_class[target].check_state(spec.id, response.state)
+        if response.message is not None:
+            check_message("with_message", response.message)
     elif isinstance(response, Fanout):
         for target in response.workers:
             if (kind, target) not in handler.ways:
                 _refuse_way(plan, spec, handler, kind, target)
+
+
+def check_message(call: str, message: Message) -> None:
+    """Refuse what no history could take by itself: a call without its result, or a result without its call.
+
+    Raises:
+        InvalidResponse: Rule D1.
+    """
+    if message.calls or message.role == "tool":
+        problem = "an assistant message with calls" if message.calls else "a tool message"
+        mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."
+        raise InvalidResponse(call, f"{problem} was given", mend)
 
 
 def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, target: type[Any]) -> Never:

@@ -301,8 +301,8 @@ def _is_exactly(given: object, output: object) -> bool:
     if get_origin(given) is Literal:
         values = [(type(v), v) for v in get_args(output)] if get_origin(output) is Literal else []
         return all(type(v) is output or (type(v), v) in values for v in get_args(given))
-    if hasattr(given, "__supertype__"):
-        return _is_exactly(given.__supertype__, output)
+    if (beneath := getattr(given, "__supertype__", None)) is not None:
+        return _is_exactly(beneath, output)
     parts, wanted = get_args(given), get_args(output)
     if get_origin(given) is not get_origin(output) or get_origin(given) not in {tuple, frozenset}:
         return False

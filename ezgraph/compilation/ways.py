@@ -85,8 +85,9 @@ class Ways:
                 self._check_targets(node, name, said.ways)
         for link in self.links:
             self._check_link(link)
-        into = {n: tuple(w for w in self.workers if self._leads(w, n)) for n in self.nodes}
-        out = {w: tuple(n for n in (*self.nodes, END, UNKNOWN) if self._leads(w, n)) for w in self.workers}
+        pairs = self._pairs()
+        into = {n: tuple(w for w in self.workers if (w, n) in pairs) for n in self.nodes}
+        out = {w: tuple(n for n in (*self.nodes, END, UNKNOWN) if (w, n) in pairs) for w in self.workers}
         topology = Topology(into, out, self._rank(into))
         self._check_ends(out)
         openings = self._openings()
@@ -98,11 +99,13 @@ class Ways:
 
     # -------------------------------------------------------------------------------- what leads where
 
-    def _leads(self, source: str, target: str) -> bool:
-        return any(
-            source in link.sources and link.target == target and not (link.join and target in link.sources)
+    def _pairs(self) -> set[tuple[str, str]]:
+        """What leads where; a join that is its own source leads on to nobody knows where."""
+        return {
+            (source, UNKNOWN if link.join and link.target == source else link.target)
             for link in self.links
-        )
+            for source in link.sources
+        }
 
     def edges_of(self, stage: str) -> tuple[str, ...]:
         """What a stage that continues leads to, in declaration order."""

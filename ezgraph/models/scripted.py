@@ -36,7 +36,8 @@ ScriptStep: TypeAlias = str | Call | tuple[Call, ...] | ModelReply | Exception |
 class ScriptedModel:
     """Plays its steps in order, one a request.
 
-    A step that is none is a `ScriptError` at once.  As a context manager it also complains at the end when steps were left over:
+    A step that is none is a `ScriptError` at once.  As a context manager it also complains at the end when steps were
+    left over:
 
         with ScriptedModel(call("report", tracking="AB123456789"), "Thank you.") as model:
             app = claims.compile(model=model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ezgraph.errors import StepTimeout
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 async def settled(value: Value | Awaitable[Value]) -> Value:
     """What a handler gave, awaited where it is a promise.  Rule G5."""
-    return await value if inspect.isawaitable(value) else value
+    return cast("Value", await value) if inspect.isawaitable(value) else value
 
 
 async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Value]) -> Value:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from ezgraph.algebra.acceptance import Accepted, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
-from ezgraph.algebra.ownership import check_response
+from ezgraph.algebra.ownership import check_message, check_response
 from ezgraph.algebra.results import fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
@@ -72,13 +72,24 @@ class _Loop:
             if isinstance(used, str):
                 used = instruction(used) if trailing is None else evolve(trailing, text=used)
             if used is not None and used != trailing:
+                check_message("on_enter", used)
                 if trailing is None:
                     ctx._add(spec.space, used)
                 else:
-                    ctx._replace_last(used)
-                trailing = used
-        if trailing is None and spec.seed is not None and (not history or history[-1].role == "assistant"):
+                    self._replace(len(history), used)
+            history = ctx.history
+        if spec.seed is not None and (not history or history[-1].role == "assistant"):
             ctx._add(spec.space, instruction(spec.seed))
+
+    def _replace(self, length: int, used: Message) -> None:
+        """Put `used` in the place of message `length`, the last one before `on_enter` appended others here."""
+        ctx, space = self.ctx, self.spec.space
+        appended = ctx.history[length:]
+        if appended:
+            added = ctx._adds[space]
+            ctx._adds[space] = Addition(added.messages[: -len(appended)], added.drop)
+        ctx._replace_last(used)
+        ctx._add(space, *appended)
 
     async def round(self, prompt: str) -> Routing | str | None:
         """One model message and its calls: a route or an output, or None where the loop goes on."""
@@ -145,8 +156,11 @@ class _Loop:
             return _farewell(str(arguments["farewell"]))
         try:
             response: Outcome = await self._handled(tool, arguments)
-            if isinstance(response, Builders) and response.cleanup is not None:
-                self.cleanups.append(response.cleanup)  # due even where the response is refused
+            if isinstance(response, Builders):
+                if response.cleanup is not None:
+                    self.cleanups.append(response.cleanup)  # due even where the response is refused
+                for message in response.messages:
+                    check_message("with_messages", message)
             check_response(self.plan, spec, tool.handler, response)
         except Exception as error:
             if isinstance(error, NodeError) and error.node == spec.id:

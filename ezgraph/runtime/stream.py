@@ -43,7 +43,7 @@ class Stream:
 
     async def __aenter__(self) -> Self:
         if not self._closed:
-            self._begun()
+            self._task = self._begun()
         return self
 
     async def __aexit__(
