@@ -97,3 +97,15 @@ def assistant(text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
 def tool_result(call: str, text: str) -> Message:
     """The one answer to a tool call.  Rule D1."""
     return Message("tool", text, call=call)
+
+
+def check_message(call: str, message: Message) -> None:
+    """Refuse what no history could take by itself: a call without its result, or a result without its call.
+
+    Raises:
+        InvalidResponse: Rule D1.
+    """
+    if message.calls or message.role == "tool":
+        problem = "an assistant message with calls" if message.calls else "a tool message"
+        mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."
+        raise InvalidResponse(call, f"{problem} was given", mend)

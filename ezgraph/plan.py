@@ -41,6 +41,7 @@ class Handler:
         kinds: The exact types it may return; `NoneType` where nothing is allowed.
         awaits: Whether it is a coroutine function.
         ways: What its annotation declares: (response type, target class).
+        openings: The workers of each `Fanout` that it declares: each an opening by itself.  Rule E2.
         declared: The same, as an author writes it.
     """
 
@@ -50,6 +51,7 @@ class Handler:
     kinds: frozenset[type]
     awaits: bool
     ways: frozenset[tuple[type, type]]
+    openings: tuple[frozenset[type], ...]
     declared: tuple[str, ...]
 
 

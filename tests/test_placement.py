@@ -115,6 +115,54 @@ def test_b2_a_route_that_the_annotation_does_not_declare_is_refused(answer: Any,
     assert app.load("s").cells == {}
 
 
+class Third(Worker[None, str]):
+    def run(self, ctx: Context[None]) -> TaskResult[str]:
+        return task_result("third")
+
+
+class Fourth(Third):
+    """The other worker of another opening."""
+
+
+class Second(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(f"second: {ctx.result(Third)}")
+
+
+class Opens(GraphNode[None]):
+    """Declares two openings, each into a stage of its own."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def run(self, ctx: StageContext[None]) -> Fanout[Left | Right] | Fanout[Third | Fourth]:
+        answer: Fanout[Left | Right] = self.answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply"),
+    [
+        (fanout(Right, Left), "joined: left, right"),
+        (fanout(Third, Fourth), "second: third"),
+        (fanout(Left, Third), None),
+        (fanout(Left, Right, Fourth), None),
+    ],
+    ids=repr,
+)
+def test_e2_each_declared_fanout_is_an_opening_by_itself(answer: Any, reply: str | None) -> None:
+    """Rules B2, E2: a mixture of two would reach two stages, and one of them would never be joined."""
+    graph = Graph("g", entry=Opens).stages(Opens(answer), Joined, Second).workers(Left, Right, Third, Fourth)
+    app = graph.join((Left, Right), to=Joined).join((Third, Fourth), to=Second).compile()
+    if reply is not None:
+        assert app.invoke("hi", session="s").reply == reply
+        return
+    named = " | ".join(worker.__name__ for worker in answer.workers)
+    told = f"Opens.run returned Fanout[{named}], but its return annotation declares Fanout[Left | Right], Fanout[Third"
+    with pytest.raises(UndeclaredRoute, match=re.escape(told)):
+        app.invoke("hi", session="s")
+
+
 @pytest.mark.parametrize("wrong", [7, "a text", None, Note], ids=str)
 def test_t6_with_state_of_another_type_is_refused_at_the_node_that_wrote_it(wrong: Any) -> None:
     """FIELD T6; rules B2, F3: what the checker cannot see is seen when the value comes."""

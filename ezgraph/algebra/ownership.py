@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, Never, TypeAlias, final
 
 from attrs import frozen
 
-from ezgraph.errors import InvalidResponse, OwnershipError, UndeclaredRoute, UnknownTarget
-from ezgraph.messages import Message
+from ezgraph.errors import OwnershipError, UndeclaredRoute, UnknownTarget
+from ezgraph.messages import check_message
 from ezgraph.plan import Handler, NodeSpec, Plan
 from ezgraph.responses import (
     UNSET,
@@ -126,30 +126,18 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
     if isinstance(response, (Go, DirectTo)):
         target = response.target
         if (kind, target) not in handler.ways:
-            _refuse_way(plan, spec, handler, kind, target)
+            _refuse_way(plan, spec, handler, kind, (target,))
         if response.state is not UNSET:
             plan.by_class[target].check_state(spec.id, response.state)
         if response.message is not None:
             check_message("with_message", response.message)
-    elif isinstance(response, Fanout):
-        for target in response.workers:
-            if (kind, target) not in handler.ways:
-                _refuse_way(plan, spec, handler, kind, target)
+    elif isinstance(response, Fanout) and not any(o.issuperset(response.workers) for o in handler.openings):
+        _refuse_way(plan, spec, handler, kind, response.workers)
 
 
-def check_message(call: str, message: Message) -> None:
-    """Refuse what no history could take by itself: a call without its result, or a result without its call.
-
-    Raises:
-        InvalidResponse: Rule D1.
-    """
-    if message.calls or message.role == "tool":
-        problem = "an assistant message with calls" if message.calls else "a tool message"
-        mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."
-        raise InvalidResponse(call, f"{problem} was given", mend)
-
-
-def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, target: type[Any]) -> Never:
-    if target not in plan.by_class:
-        raise UnknownTarget(spec.id, target.__name__, tuple(plan.nodes))
-    raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{target.__name__}]", handler.declared)
+def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, targets: tuple[type[Any], ...]) -> Never:
+    for target in targets:
+        if target not in plan.by_class:
+            raise UnknownTarget(spec.id, target.__name__, tuple(plan.nodes))
+    named = " | ".join(target.__name__ for target in targets)
+    raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{named}]", handler.declared)

@@ -28,7 +28,7 @@ from ezgraph.errors import Problem
 from ezgraph.messages import Message
 from ezgraph.nodes import Node, Worker
 from ezgraph.plan import Handler
-from ezgraph.responses import Origin
+from ezgraph.responses import Fanout, Origin
 from ezgraph.runtime.context import Context, StageContext
 
 Hints = dict[str, object]
@@ -104,6 +104,7 @@ class MethodReader:
             may.may if may.nothing == "refused" else may.may | {NoneType},
             inspect.iscoroutinefunction(function),
             frozenset((way.response, target) for way in said.ways for target in way.targets),
+            tuple(frozenset(way.targets) for way in said.ways if way.response is Fanout),
             tuple(map(str, said.ways)),
         )
         return handler, hints if isinstance(hints, dict) else None

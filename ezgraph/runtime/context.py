@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 from typing_extensions import TypeVar
 
 from ezgraph.errors import NoResult, StateTypeError, StepOver
-from ezgraph.messages import Message, Usage
+from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
 from ezgraph.session import CONTEXT, Addition, Session
 
@@ -186,7 +186,9 @@ class StageContext(Context[State, Shared_co]):
 
         Raises:
             UnknownTarget: The graph has no such stage.
+            InvalidResponse: It is a call, or the result of one.
         """
         if self._over:
             raise StepOver(self._spec.id)
+        check_message("append", message)
         self._add(self._plan.find(self._spec.id, stage).space, message)

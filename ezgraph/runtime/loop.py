@@ -11,12 +11,12 @@ from attrs import evolve, frozen
 
 from ezgraph.algebra.acceptance import Accepted, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
-from ezgraph.algebra.ownership import check_message, check_response
+from ezgraph.algebra.ownership import check_response
 from ezgraph.algebra.results import fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
 from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
-from ezgraph.messages import Message, ToolCall, assistant, instruction, tool_result
+from ezgraph.messages import Message, ToolCall, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
 from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult

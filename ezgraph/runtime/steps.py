@@ -46,7 +46,7 @@ async def _run(plan: Plan, session: Session, spec: NodeSpec, listener: Listener 
         if spec.on_exit:
             await settled(spec.node.on_exit(ctx, _seen_at_exit(answer)))
     except NodeError as error:
-        if error.node:
+        if error.node == spec.id:
             raise
         raise StepFailed(spec.id, error) from error
     except Exception as error:
