@@ -7,8 +7,6 @@
 Sessions are kept in `claims.db`, in the current folder: stop it anywhere, and the next run goes on from there.
 """
 
-
-
 from __future__ import annotations
 
 import argparse

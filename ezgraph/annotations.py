@@ -90,6 +90,15 @@ class Returns:
     flaws: tuple[AnnotationFlaw, ...] = ()
     promised: bool = False
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """What it says, as an author writes it."""
+        plain = [shown(kind) for kind in (*RESPONSES, str, NoneType) if kind in self.kinds and kind not in _LEADING]
+        return (*map(str, self.ways), *plain)
+
+
+_LEADING = frozenset({Go, DirectTo, Fanout})
+
 
 def bindings(cls: type) -> Bindings:
     """What the type variables of every generic ancestor stand for, seen from `cls`; one that is left open, itself."""
@@ -218,7 +227,7 @@ class _ReturnReader:
         origin: Any = get_origin(member) or member
         if origin is TaskResult:
             self.outputs.extend(get_args(member) or (Any,))
-        if origin in {Go, DirectTo, Fanout}:
+        if origin in _LEADING:
             self._read_way(origin, member)
         if origin in {*RESPONSES, str, NoneType}:
             self.kinds.append(origin)

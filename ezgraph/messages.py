@@ -51,6 +51,8 @@ class ToolCall:
 
 
 def _fits_its_role(message: Message, _: Attribute[Role], role: Role) -> None:
+    if not isinstance(message.text, str):
+        raise InvalidResponse("Message", f"its text is {message.text!r}", "Pass a str.")
     if role not in ("user", "assistant", "tool"):
         raise InvalidResponse("Message", f"{role!r} is not a role", "Write user(), assistant() or tool_result().")
     if message.calls and role != "assistant":
@@ -105,6 +107,10 @@ def check_message(call: str, message: Message) -> None:
     Raises:
         InvalidResponse: Rule D1.
     """
+    if not isinstance(message, Message):
+        raise InvalidResponse(
+            call, f"{message!r} is no message", "Pass user(...), instruction(...) or assistant(text)."
+        )
     if message.calls or message.role == "tool":
         problem = "an assistant message with calls" if message.calls else "a tool message"
         mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."

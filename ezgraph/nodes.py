@@ -114,7 +114,13 @@ class Conversation(Stage[State, Shared_contra]):
 
 
 class GraphNode(Stage[State, Shared_contra]):
-    """A deterministic stage: code decides.  `ctx.incoming` is the message it was entered with, if any."""
+    """A deterministic stage: code decides.  `ctx.incoming` is the message it was entered with, if any.
+
+    Attributes:
+        blocking: Run a sync `run` in a worker thread, so that it does not hold up other sessions.  Rule G5.
+    """
+
+    blocking: bool = False
 
     @abstractmethod
     def run(self, ctx: StageContext[State, Shared_contra]) -> Maybe[StageRun]:
@@ -131,12 +137,14 @@ class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
         model: Its own model; None takes the one given to `compile`.
         rounds: Model messages allowed in one run.  Rule G3.
         seed: The instruction its history begins with where `on_enter` gives no task; None for no such message.
+        blocking: Run a sync `run` in a worker thread, so that it does not hold up other sessions.  Rule G5.
     """
 
     placement: ClassVar[Placement] = "internal"
     model: Model | None = None
     rounds: int = 8
     seed: str | None = "Begin."
+    blocking: bool = False
 
     def run(self, ctx: Context[State, Shared_contra]) -> Maybe[WorkerRun[Output]]:
         """Do the work; where a subclass does not give this, a model with tools does it."""

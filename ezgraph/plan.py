@@ -38,11 +38,12 @@ class Handler:
         name: The method's name.
         origin: Its row of table B.
         call: The bound method.
-        kinds: The exact types it may return; `NoneType` where nothing is allowed.
+        kinds: The exact types that its annotation declares and table B allows; `NoneType` for nothing.
         awaits: Whether it is a coroutine function.
+        blocking: Whether it runs in a worker thread.  Rule G5.
         ways: What its annotation declares: (response type, target class).
         openings: The workers of each `Fanout` that it declares: each an opening by itself.  Rule E2.
-        declared: The same, as an author writes it.
+        declared: What its annotation declares, as an author writes it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Handler:
     call: Callable[..., Any]
     kinds: frozenset[type]
     awaits: bool
+    blocking: bool
     ways: frozenset[tuple[type, type]]
     openings: tuple[frozenset[type], ...]
     declared: tuple[str, ...]
@@ -65,14 +67,12 @@ class Tool:
         spec: What the model is told of it.
         parameters: How what the model wrote becomes arguments.
         timeout: Seconds that one call may take, or None.
-        blocking: Whether it runs in a worker thread.
     """
 
     handler: Handler
     spec: ToolSpec
     parameters: Parameters
     timeout: float | None
-    blocking: bool
 
 
 @final

@@ -69,6 +69,8 @@ class Builders:
 
     def with_usage(self, usage: Usage) -> Self:
         """Add `usage` to the accounting of the node that answers."""
+        if not isinstance(usage, Usage):
+            raise InvalidResponse("with_usage", f"{usage!r} is no usage", "Write with_usage(Usage(input_tokens=...)).")
         return evolve(self, usage=usage if self.usage is None else self.usage + usage)
 
     def with_tool_feedback(self, text: str) -> Self:

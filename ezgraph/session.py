@@ -7,6 +7,7 @@ than an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Final, Literal, TypeAlias, final, overload
 
 from attrs import frozen
@@ -22,6 +23,10 @@ CONTEXT: Final = "$context"
 """The key of the graph's context cell among the cells.  No node may have an id that begins with `$`."""
 
 Status: TypeAlias = Literal["idle", "completed"]
+
+
+_GROWING: Final = Lock()
+"""Held while a history grows in place: two threads may extend one view."""
 
 
 @final
@@ -41,8 +46,9 @@ class History(Sequence[Message]):
         """A history with the last `drop` messages left out, and `messages` after the others."""
         keep = self._length - drop
         new = object.__new__(History)
-        new._items = self._items if keep == len(self._items) else self._items[:keep]
-        new._items.extend(messages)
+        with _GROWING:
+            new._items = self._items if keep == len(self._items) else self._items[:keep]
+            new._items.extend(messages)
         new._length = keep + len(messages)
         return new
 
@@ -82,7 +88,7 @@ class Head(Struct, frozen=True, gc=False):
     Attributes:
         cursor: The id of the stage that owns the next turn, or END.
         owed: The cursor's stage was entered and has not published.  Rule L7.
-        by_input: It was entered by input, which is not in the history before that step publishes.  Rule G4.
+        before: Where input found the session, which waits to be published; None but in the turn's first step.  Rule G4.
         raised: Its last run raised; only `arecover` or new input enters it again.
         run: Rises with every input, publication and recovery, and is never reused.
         depth: Node runs in the turn's longest chain so far, this one included.  Rule E9.
@@ -91,11 +97,11 @@ class Head(Struct, frozen=True, gc=False):
 
     cursor: str
     owed: bool = False
-    by_input: bool = False
     raised: bool = False
     run: int = 0
     depth: int = 1
     incoming: Message | None = None
+    before: Head | None = None
 
 
 class Limits(Struct, frozen=True, gc=False):
@@ -208,17 +214,21 @@ class Session(Struct, frozen=True, eq=False, gc=False):
     errors: tuple[ErrorRecord, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        """Equal where all but generation, limit and error log is.  Rules G4, L7."""
+        """Equal where what they hold is.
+
+        Revision, run numbers, generation, step limit and error log count commits and tries.  Rules G4, L7.
+        """
         if not isinstance(other, Session):
             return NotImplemented
-        return all(
-            getattr(self, name) == getattr(other, name)
-            for name in self.__struct_fields__
-            if name not in {"limits", "errors"}
-        )
+        return self._held() == other._held()
+
+    def _held(self) -> tuple[object, ...]:
+        activation = self.activation and replace(self.activation, id=0)
+        head = replace(self.head, run=0)
+        return (self.id, self.graph, head, self.cells, self.histories, self.usage, activation, self.results)
 
     def __hash__(self) -> int:
-        return hash((self.id, self.graph, self.revision))
+        return hash((self.id, self.graph))
 
 
 class Delta(Struct, frozen=True, gc=False):

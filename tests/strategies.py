@@ -178,7 +178,6 @@ heads = st.builds(
     st.sampled_from([*STAGES, END]),
     st.booleans(),
     st.booleans(),
-    st.booleans(),
     counts,
     counts,
     st.none() | messages,

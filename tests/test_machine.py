@@ -235,7 +235,7 @@ def seen_in(session: Session | None) -> dict[str, Any]:
     if session is None:
         return reckoning.shown(state)
     head, opened = session.head, session.activation
-    assert not head.by_input
+    assert head.before is None
     state.update(
         cursor=head.cursor,
         owed=head.owed,

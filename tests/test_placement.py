@@ -105,13 +105,13 @@ def test_b2_a_route_that_the_annotation_does_not_declare_is_refused(answer: Any,
     """Rule B2: the annotation is the drawing, so the value must keep to it."""
     app = undecided(answer)
     told = (
-        f"Undecided.run returned {route}, but its return annotation declares Go[Other], Fanout[Left | Right]. "
+        f"Undecided.run returned {route}, but its return annotation declares Go[Other], Fanout[Left | Right], Finish. "
         f"Add {route} to the annotation."
     )
     with pytest.raises(UndeclaredRoute, match=re.escape(told)) as caught:
         app.invoke("hi", session="s")
     assert (caught.value.node, caught.value.handler, caught.value.route) == ("Undecided", "run", route)
-    assert caught.value.declared == ("Go[Other]", "Fanout[Left | Right]")
+    assert caught.value.declared == ("Go[Other]", "Fanout[Left | Right]", "Finish")
     assert app.load("s").cells == {}
 
 

@@ -123,6 +123,8 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
     kind = type(response)
     if kind not in handler.kinds or (handler.origin != "tool" and has_tool_effects(response)):
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
+        if not isinstance(response, (Go, DirectTo, Fanout)):  # of those the targets are named, below
+            raise UndeclaredRoute(spec.id, handler.name, _shown(kind), handler.declared)
     if isinstance(response, (Go, DirectTo)):
         target = response.target
         if (kind, target) not in handler.ways:
@@ -133,6 +135,10 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
             check_message("with_message", response.message)
     elif isinstance(response, Fanout) and not any(o.issuperset(response.workers) for o in handler.openings):
         _refuse_way(plan, spec, handler, kind, response.workers)
+
+
+def _shown(kind: type) -> str:
+    return "None" if kind is NoneType else kind.__name__
 
 
 def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, targets: tuple[type[Any], ...]) -> Never:

@@ -36,7 +36,8 @@ def new_session(plan: Plan, session: str) -> Session:
 
 def begun(session: Session, message: Message, step_limit: int) -> Session:
     """The session as input finds it: the cursor's stage is owed a run.  Committed with its first step.  Rule G4."""
-    head = Head(session.head.cursor, owed=True, by_input=True, run=session.head.run + 1, incoming=message)
+    before = session.head
+    head = Head(before.cursor, owed=True, run=before.run + 1, incoming=message, before=before)
     return replace(session, head=head, limits=replace(session.limits, steps=step_limit))
 
 

@@ -105,9 +105,9 @@ def _delta(session: Session, **parts: Any) -> Delta:
 
 
 def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
-    """The error is logged.  Input is not kept; a stage that a `go` or a join entered stays owed.  Rules G4, G6."""
+    """The error is logged; all else stays as the last commit left it.  Rules G4, G6."""
     head = session.head
-    kept = Head(head.cursor, run=head.run) if head.by_input else replace(head, raised=True)
+    kept = replace(head, raised=True) if head.before is None else replace(head.before, run=head.run)
     record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
     return _delta(session, head=kept, errors=(record,))
 
@@ -150,7 +150,7 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
         session.graph,
         session.revision + 1,
         after or Head(cursor, run=head.run + 1),
-        session.limits if head.by_input else None,
+        None if head.before is None else session.limits,
         cells,
         adds,
         {} if outcome.usage is None else {node: outcome.usage},

@@ -86,7 +86,7 @@ class MethodReader:
         owner = next((c for c in self.cls.__mro__ if name in vars(c)), None)
         return owner is not None and owner.__module__ != Node.__module__
 
-    def handler(self, name: str, origin: Origin) -> tuple[Handler, Hints | None]:
+    def handler(self, name: str, origin: Origin, *, blocking: bool = False) -> tuple[Handler, Hints | None]:
         """A method whose response may route, and its annotations; None where they cannot be read."""
         function, placement = getattr(self.cls, name), self.cls.placement
         hints = self._read(name, TAKES.get(name))
@@ -96,16 +96,18 @@ class MethodReader:
         if said.flaws:
             self.mentions[name] = mentioned(function)
         self._check_placement(name, origin, said)
-        may = TABLE[origin, placement]
+        if blocking and inspect.iscoroutinefunction(function):
+            self.problem("signature", name, "is async and blocking", "Leave out `blocking`: what is async awaits.")
         handler = Handler(
             name,
             origin,
             getattr(self.node, name),
-            may.may if may.nothing == "refused" else may.may | {NoneType},
+            frozenset(kind for kind in said.kinds if permits(origin, placement, kind)),
             inspect.iscoroutinefunction(function),
+            blocking,
             frozenset((way.response, target) for way in said.ways for target in way.targets),
             tuple(frozenset(way.targets) for way in said.ways if way.response is Fanout),
-            tuple(map(str, said.ways)),
+            said.declared,
         )
         return handler, hints if isinstance(hints, dict) else None
 

@@ -78,7 +78,8 @@ class NodeReader:
         state_ok = self._check_type(state, "state", "mutable-state")
         output_ok = worker and self._check_type(output, "output", "output-type")
         by_code = methods.overrides("run") or not issubclass(self.cls, Conversation | Worker)
-        run = methods.handler("run", "run")[0] if methods.overrides("run") else None
+        blocking = by_code and self.node.blocking
+        run = methods.handler("run", "run", blocking=blocking)[0] if methods.overrides("run") else None
         tools = {} if by_code else self._tools()
         hook = None
         if not by_code and methods.overrides("on_response"):
@@ -91,7 +92,7 @@ class NodeReader:
         if worker:
             self._check_outputs(by_code=by_code)
         self._check_attributes(by_code=by_code)
-        self._check_seconds("timeout", self.node.timeout, kept=run is None or methods.awaits("run"))
+        self._check_seconds("timeout", self.node.timeout, kept=run is None or blocking or methods.awaits("run"))
         may_end = not by_code and self.wiring is not None and self.cls in self.wiring.end_session
         farewell = _FAREWELL if may_end else None
         offered = tuple(tool.spec for tool in tools.values())
@@ -174,7 +175,7 @@ class NodeReader:
                 "timeout",
                 name,
                 "has a timeout and is sync, so that nothing can interrupt it",
-                "Make it async, or a tool with blocking=True.",
+                "Make it async, or blocking: `@tool(blocking=True)`, or `blocking = True` beside `run`.",
             )
 
     def _model(self) -> Model | None:
@@ -212,7 +213,7 @@ class NodeReader:
         return tools
 
     def _tool(self, name: str, options: ToolOptions, tools: dict[str, Tool]) -> None:
-        handler, hints = self.methods.handler(name, "tool")
+        handler, hints = self.methods.handler(name, "tool", blocking=options.blocking)
         function, problem = getattr(self.cls, name), self.methods.problem
         called: object = name if options.name is None else options.name
         if called in tools or called == END_SESSION:
@@ -221,8 +222,6 @@ class NodeReader:
         if not fine:
             mend = "Give one of at most 64 letters, digits, _ and -: @tool(name=...)."
             problem("tool-name", name, f"{called!r} is no name that every model's provider takes", mend)
-        if options.blocking and handler.awaits:
-            problem("signature", name, "is async and blocking", "Leave out blocking=True: an async tool awaits.")
         self._check_seconds(name, options.timeout, kept=options.blocking or self.methods.awaits(name))
         if hints is None or not inspect.isfunction(inspect.unwrap(function)):
             return  # nothing can be read, and why is told
@@ -231,7 +230,7 @@ class NodeReader:
             problem("tool-parameter", name, f"{flaw.path}: {flaw.what}", flaw.mend)
         if parameters is not None and isinstance(called, str):
             spec = ToolSpec(called, parameters.description, parameters.schema)
-            tools[called] = Tool(handler, spec, parameters, options.timeout, options.blocking)
+            tools[called] = Tool(handler, spec, parameters, options.timeout)
 
     def _refuse_model_parts(self) -> None:
         """A node with `run` has no tools and no model hooks.  Rule G1."""

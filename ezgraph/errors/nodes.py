@@ -113,10 +113,11 @@ class UndeclaredRoute(RoutingError):
     def __init__(self, node: str, handler: str, route: str, declared: Sequence[str]) -> None:
         self.handler, self.route, self.declared = handler, route, tuple(declared)
         ways = ", ".join(declared) or "no route"
+        forgotten = 'Did you forget "return"? Else add' if route == "None" else "Add"
         super().__init__(
             node,
             f"{node}.{handler} returned {route}, but its return annotation declares {ways}. "
-            f"Add {route} to the annotation.",
+            f"{forgotten} {route} to the annotation.",
         )
 
 

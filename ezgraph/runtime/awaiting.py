@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
-from typing import TypeVar, cast
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar, cast
 
 from ezgraph.errors import StepTimeout
+from ezgraph.plan import Handler
+from ezgraph.runtime.context import Context
 
 Value = TypeVar("Value")
 
@@ -15,6 +17,13 @@ Value = TypeVar("Value")
 async def settled(value: Value | Awaitable[Value]) -> Value:
     """What a handler gave, awaited where it is a promise.  Rule G5."""
     return cast("Value", await value) if inspect.isawaitable(value) else value
+
+
+async def called(handler: Handler, ctx: Context[Any, Any], arguments: Mapping[str, object]) -> Any:
+    """What a handler gives; a blocking one is called in a thread, with the caller's context variables.  Rule G5."""
+    if handler.blocking:
+        return await asyncio.to_thread(handler.call, ctx, **arguments)
+    return await settled(handler.call(ctx, **arguments))
 
 
 async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Value]) -> Value:

@@ -11,7 +11,7 @@ from typing import Never, final
 from attrs import field, frozen
 
 from ezgraph.algebra.scheduling import Step, held, is_completed, ready
-from ezgraph.algebra.settling import Failed, Outcome, Transition, settle
+from ezgraph.algebra.settling import Failed, Outcome, Published, Transition, settle
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StepLimit
 from ezgraph.messages import Usage
 from ezgraph.plan import Plan
@@ -62,6 +62,8 @@ class Executor:
         """
         spent: list[Usage] = []
         reply: str | None = None
+        task = asyncio.current_task()
+        asked = 0 if task is None else task.cancelling()
         failures: dict[str, NodeError] = {}
         while steps := ready(self.plan, session):
             if session.activation is not None:
@@ -76,14 +78,16 @@ class Executor:
             except NodeError as error:
                 await self._log(session, step, error, listener)
                 raise
+            if task is not None and task.cancelling() > asked:
+                raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
             transition = settle(self.plan, session, step, outcome) or _stale(step)
             delta, reply = transition.delta, transition.reply
             session = apply(session, delta)
             pending = self.store.commit(session, delta, self.codec)
             if pending is not None:
                 await shielded(pending)
-            if delta.usage:
-                spent.extend(delta.usage.values())
+            if outcome.usage is not None:
+                spent.append(outcome.usage)
             if listener is not None:
                 listener(StepPublished(session.id, step.node, session.revision))
                 await asyncio.sleep(0)  # whoever listens may act between two steps that never wait
@@ -183,7 +187,8 @@ class _Branches:
             raise outcome
         delta = _settled(self.executor.plan, session, step, outcome).delta
         session = await self.executor.commit(session, delta)
-        self.spent.extend(delta.usage.values())
+        if isinstance(outcome, Published) and outcome.usage is not None:
+            self.spent.append(outcome.usage)
         if self.listener is not None and not isinstance(outcome, Failed):
             self.listener(StepPublished(session.id, step.node, session.revision))
         return session

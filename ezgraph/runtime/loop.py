@@ -20,7 +20,7 @@ from ezgraph.messages import Message, ToolCall, assistant, check_message, instru
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
 from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult
-from ezgraph.runtime.awaiting import settled, within
+from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
 from ezgraph.session import Addition
@@ -170,13 +170,8 @@ class _Loop:
         return response
 
     async def _handled(self, tool: Tool, arguments: dict[str, object]) -> Any:
-        if tool.blocking:
-            work: Any = asyncio.to_thread(tool.handler.call, self.ctx, **arguments)
-        else:
-            work = tool.handler.call(self.ctx, **arguments)
-        if tool.timeout is None:
-            return await settled(work)
-        return await within(tool.timeout, self.spec.id, tool.spec.name, work)
+        work = called(tool.handler, self.ctx, arguments)
+        return await (work if tool.timeout is None else within(tool.timeout, self.spec.id, tool.spec.name, work))
 
     async def leave(self, routing: Routing | str) -> Answer:
         """A route as it is; an output after the response hook has seen it.  Rule A6."""

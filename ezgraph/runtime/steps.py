@@ -12,7 +12,7 @@ from ezgraph.algebra.scheduling import Step, seen_by
 from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
 from ezgraph.errors import NodeError, StepFailed
 from ezgraph.plan import NodeSpec, Plan
-from ezgraph.runtime.awaiting import settled, within
+from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
 from ezgraph.runtime.events import Listener
 from ezgraph.runtime.loop import converse
@@ -36,9 +36,12 @@ async def _run(plan: Plan, session: Session, spec: NodeSpec, listener: Listener 
         if spec.run is None:
             answer = await converse(plan, spec, ctx, listener)
         else:
-            response = spec.run.call(ctx)
-            if spec.run.awaits or inspect.isawaitable(response):
-                response = await response
+            if spec.run.blocking:
+                response = await called(spec.run, ctx, {})
+            else:  # the hot path: nothing between the driver and the node
+                response = spec.run.call(ctx)
+                if spec.run.awaits or inspect.isawaitable(response):
+                    response = await response
             check_response(plan, spec, spec.run, response)
             if response is not None and response.usage is not None:
                 ctx._spend(response.usage)
@@ -64,7 +67,7 @@ def _context(plan: Plan, session: Session, spec: NodeSpec) -> Context[Any, Any]:
         return Context(plan, spec, session, cells, results, None)
     head = session.head
     ctx: StageContext[Any, Any] = StageContext(plan, spec, session, session.cells, session.results, head.incoming)
-    if head.by_input and head.incoming is not None:
+    if head.before is not None and head.incoming is not None:
         ctx._add(spec.space, head.incoming)
     return ctx
 
