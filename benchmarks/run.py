@@ -1,8 +1,8 @@
-"""Transitions side by side: python benchmarks/run.py [--rounds 7]
+"""Transitions side by side, as ratios to the floor: `python benchmarks/run.py`.
 
-W1 is 1,000 transitions round a ring of ten nodes, W2 a self-loop that appends one message a transition.  Every peer runs
-the same bodies and must return the count it reached.  Peers take turns within a round; what counts is the ratio to the
-floor in the same run, never a single figure.  A peer that is not installed is left out, by name.
+W1 is 1,000 transitions round a ring of ten nodes, W2 a self-loop that appends one message a transition.  Every peer
+runs the same bodies and must return the count it reached.  Peers take turns within a round; what counts is the ratio to
+the floor in the same run, never a single figure.  A peer that is not installed is left out, by name.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ async def main() -> None:
                 samples[peer].append(await sample(jobs[peer], size, given.seconds))
         floor = statistics.median(samples["floor"])
         for peer, found in samples.items():
-            ratios = [mine / low for mine, low in zip(found, samples["floor"], strict=True)]
+            ratios = sorted(mine / low for mine, low in zip(found, samples["floor"], strict=True))
+            middle = statistics.median(found)
             print(
-                f"{case:10} {peer:12} {statistics.median(found):8.2f} us/transition"
-                f"  {statistics.median(found) / floor:6.1f} floors  (of a round: {min(ratios):.1f} to {max(ratios):.1f})"
+                f"{case:10} {peer:12} {middle:8.2f} us/transition  {middle / floor:6.1f} floors"
+                f"  (in a round: {ratios[0]:.1f} to {ratios[-1]:.1f})"
             )
 
 

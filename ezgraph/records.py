@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from inspect import get_annotations
 from typing import (
     Annotated,
@@ -30,10 +31,11 @@ from typing import (
 )
 from uuid import UUID
 
+import attrs
 import typing_extensions
-from attrs import NOTHING, Attribute, Factory, field, frozen
-
-from ezgraph.responses import UNSET
+from attrs import NOTHING, Attribute, Factory, field, frozen, make_class
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields as struct_fields
 
 LEAVES: Final = (type(None), bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, UUID)
 """The scalar types, each with one JSON form."""
@@ -97,26 +99,6 @@ class Pack:
 
 @final
 @frozen
-class RecordField:
-    """One field of a record.
-
-    Attributes:
-        name: Its name, which is its key in JSON.
-        alias: The argument that gives it.
-        type: Its type, with the class's type arguments filled in.
-        required: It has no default.
-        default: A default that is a plain value, else `UNSET`.
-    """
-
-    name: str
-    alias: str
-    type: Any
-    required: bool
-    default: Any
-
-
-@final
-@frozen
 class Record:
     """A frozen attrs class or a NamedTuple.
 
@@ -129,7 +111,7 @@ class Record:
 
     cls: type = field(eq=False)
     tag: Any
-    fields: tuple[RecordField, ...] = field(eq=False)
+    fields: tuple[Attribute[Any], ...] = field(eq=False)
     is_tuple: bool = field(eq=False)
 
 
@@ -170,9 +152,9 @@ def describe(tp: object) -> str:  # noqa: PLR0911  a line for each form
     return f"{describe(origin)}[{', '.join(describe(arg) for arg in args) or '()'}]"
 
 
-def _bare(tp: Any) -> Any:
+def bare(tp: Any, levels: int = 100) -> Any:
     """The type beneath aliases, `Annotated` and `NewType`."""
-    while True:
+    for _ in range(levels):
         if tp is None:
             return type(None)
         if isinstance(tp, NewType):
@@ -182,12 +164,13 @@ def _bare(tp: Any) -> Any:
         elif isinstance(tp, typing_extensions.TypeAliasType):
             tp = tp.__value__
         else:
-            return tp
+            break
+    return tp
 
 
 def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
     """What `tp` is, at its top level."""
-    tp = _bare(tp)
+    tp = bare(tp)
     origin, args = get_origin(tp), get_args(tp)
     if tp in LEAVES:
         return Leaf(cast("type", tp))
@@ -222,9 +205,9 @@ def _choice(values: tuple[Any, ...]) -> Shape:
 
 
 def _union(tp: Any, args: tuple[Any, ...]) -> Shape:
-    others = tuple(arg for arg in args if _bare(arg) is not type(None))
-    if all(get_origin(_bare(arg)) is Literal for arg in others):
-        choice = _choice(tuple(value for arg in others for value in get_args(_bare(arg))))
+    others = tuple(arg for arg in args if bare(arg) is not type(None))
+    if all(get_origin(bare(arg)) is Literal for arg in others):
+        choice = _choice(tuple(value for arg in others for value in get_args(bare(arg))))
         return Choice((*choice.values, None)) if isinstance(choice, Choice) and len(others) < len(args) else choice
     if len(others) == 1:
         return Maybe(others[0])
@@ -272,7 +255,7 @@ def _refused(tp: Any, cls: type, args: tuple[Any, ...]) -> Shape:
 # ------------------------------------------------------------------------------------------------------------- records
 
 
-def _attrs_record(tp: Any, cls: Any) -> Shape:  # noqa: C901, PLR0911  a line for each flaw
+def _attrs_record(tp: Any, cls: Any) -> Shape:
     told = describe(cls)
     # attrs marks a frozen class by nothing else that all its versions have.
     if getattr(cls.__setattr__, "__name__", "") != "_frozen_setattrs":
@@ -293,46 +276,81 @@ def _attrs_record(tp: Any, cls: Any) -> Shape:  # noqa: C901, PLR0911  a line fo
                 f"{told}.{one.name} has a converter, which a load would run once more",
                 "Convert where the value is made, for example in a classmethod.",
             )
-    hints = _hints(cls, {one.name: one.type for one in fields})
-    if isinstance(hints, Wrong):
-        return hints
-    fill = _filler(tp, cls)
-    if isinstance(fill, Wrong):
-        return fill
-    made = []
-    for one in fields:
-        if hints.get(one.name) is None and one.type is None and one.name not in hints:
-            return Wrong(f"{told}.{one.name} has no type", "Annotate it.")
-        plain = one.default is not NOTHING and not isinstance(one.default, Factory)  # type: ignore[arg-type]
-        kept = one.default if plain else UNSET
-        made.append(
-            RecordField(one.name, one.alias or one.name, fill(one.name, hints[one.name]), one.default is NOTHING, kept)
-        )
-    return Record(cls, tp, tuple(made), is_tuple=False)
+    return _record(tp, cls)
 
 
 def _named_tuple(tp: Any, cls: Any) -> Shape:
     if not cls.__annotations__.keys() >= set(cls._fields):
         return Wrong(f"{describe(cls)} has fields without a type", "Write a typing.NamedTuple with annotations.")
-    hints = _hints(cls, {})
+    return _record(tp, cls)
+
+
+def _record(tp: Any, cls: type) -> Shape:
+    fields = _attributes(tp, extras=False)
+    return fields if isinstance(fields, Wrong) else Record(cls, tp, fields, is_tuple=issubclass(cls, tuple))
+
+
+def is_record(tp: Any) -> bool:
+    """Whether it is an attrs class, a NamedTuple or one of the engine's own Structs."""
+    cls = get_origin(tp) or tp
+    return isinstance(cls, type) and (
+        hasattr(cls, "__attrs_attrs__")
+        or issubclass(cls, Struct)
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )
+
+
+def attributes(tp: Any, *, extras: bool = False) -> tuple[Attribute[Any], ...]:
+    """The fields of a record, their types resolved (with `Annotated`, for `extras`), its type arguments filled in."""
+    fields = _attributes(tp, extras=extras)
+    if isinstance(fields, Wrong):
+        raise TypeError(f"{fields.what}. {fields.mend}")
+    return fields
+
+
+def _attributes(tp: Any, *, extras: bool) -> tuple[Attribute[Any], ...] | Wrong:
+    cls = get_origin(tp) or tp
+    if hasattr(cls, "__attrs_attrs__"):
+        written: tuple[Attribute[Any], ...] = cls.__attrs_attrs__
+    elif issubclass(cls, Struct):
+        written = _struct_fields(cls)
+    else:
+        written = named_fields({name: cls._field_defaults.get(name, NOTHING) for name in cls._fields})
+    hints = _hints(cls, {one.name: one.type for one in written}, extras=extras)
     if isinstance(hints, Wrong):
         return hints
     fill = _filler(tp, cls)
     if isinstance(fill, Wrong):
         return fill
-    made = [
-        RecordField(
-            name, name, fill(name, hints[name]), name not in cls._field_defaults, cls._field_defaults.get(name, UNSET)
-        )
-        for name in cls._fields
-    ]
-    return Record(cls, tp, tuple(made), is_tuple=True)
+    return tuple(one.evolve(type=fill(one.name, hints[one.name])) for one in written)
 
 
-def _hints(cls: type, written: dict[str, Any]) -> dict[str, Any] | Wrong:
+@cache
+def _struct_fields(cls: type[Struct]) -> tuple[Attribute[Any], ...]:
+    made: dict[str, Any] = {}
+    for one in struct_fields(cls):
+        factory = one.default_factory
+        default = NOTHING if one.default is NODEFAULT else one.default
+        made[one.name] = default if factory is NODEFAULT else Factory(factory)
+    return named_fields(made)
+
+
+def named_fields(defaults: Mapping[str, Any]) -> tuple[Attribute[Any], ...]:
+    """Fields as those of an attrs class, of names and defaults."""
+    made = make_class(
+        "fields",
+        {name: field(default=one, alias=name, kw_only=True) for name, one in defaults.items()},
+        init=False,
+        repr=False,
+        eq=False,
+    )
+    return tuple(attrs.fields(made))
+
+
+def _hints(cls: type, written: dict[str, Any], *, extras: bool) -> dict[str, Any] | Wrong:
     """The resolved types of a class's fields; `written` are those that stand in the fields themselves."""
     try:
-        return {**written, **get_type_hints(cls)}
+        return {**written, **get_type_hints(cls, include_extras=extras)}
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         if written and not any(tp is None or isinstance(tp, str) for tp in written.values()):
             return written  # `attrs.resolve_types` was called with the names

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, time, timezone
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, final
 
-from attrs import frozen
+from attrs import NOTHING, Factory, frozen
 
 from ezgraph.records import Bag, Choice, Enumeration, Leaf, Many, Maybe, Pack, Record, Wrong, describe, shape_of
 from ezgraph.responses import UNSET
@@ -70,7 +70,8 @@ def _flaws(tp: object, path: str, seen: list[object]) -> Iterable[Flaw]:  # noqa
             for field in shape.fields:
                 inner = tuple(_flaws(field.type, f"{path}.{field.name}", seen))
                 yield from inner
-                if field.default is not UNSET and not inner and (wrong := explain(field.type, field.default)):
+                plain = field.default is not NOTHING and not isinstance(field.default, Factory)  # type: ignore[arg-type]
+                if plain and not inner and (wrong := explain(field.type, field.default)):
                     told = f"the default is {wrong[2]}, and the type is {wrong[1]}"
                     yield Flaw(f"{path}.{field.name}{wrong[0][1:]}", told, "Give a default of that type.")
         case _:

@@ -484,7 +484,7 @@ def test_c2_a_refused_responses_cleanup_runs() -> None:
     """Table C: exactly once, whatever became of the response."""
     app, node, _, _ = desk(calls(("a", "fail"), arguments='{"how": "cleanup"}'))
     with pytest.raises(
-        Exception, match=r"Desk\.fail returned DirectTo\[Other\], but its return annotation declares no"
+        Exception, match=r"Desk\.fail returned DirectTo\[Other\], but its return annotation declares Stay"
     ):
         app.invoke("hi", session="s")
     assert node.done == ["fail", "clean"]

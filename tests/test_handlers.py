@@ -532,12 +532,10 @@ def test_g7_timeouts_that_are_none_or_cannot_be_kept() -> None:
             """Wait in a thread."""
             return stay("no")
 
-    with pytest.raises(
-        DefinitionError, match=r"(?s)Slow.sync: has a timeout and is sync.*async, or a tool with blocking=True"
-    ):
+    with pytest.raises(DefinitionError, match=r"(?s)Slow.sync: has a timeout and is sync.*async, or blocking: `@tool"):
         compiled(only(Slow))
     assert kinds(only(Slow)) == [("timeout", "Slow.sync"), ("signature", "Slow.both")]
-    with pytest.raises(DefinitionError, match=r"(?s)Slow.both: is async and blocking.*Leave out blocking=True"):
+    with pytest.raises(DefinitionError, match=r"(?s)Slow.both: is async and blocking.*Leave out `blocking`"):
         compiled(only(Slow))
 
     class Sync(End):

@@ -1,352 +1,266 @@
-"""How one value becomes plain JSON parts and back, by its declared type and by nothing that stands in the data.
+"""What a session keeps, as plain JSON parts and back, by declared types and by nothing that stands in the data.
 
-Every hook is strict: what it would not dump it does not load.  The document around the values is the codec's.  Rule L4.
+Every hook is strict: what it would not dump it does not load.  The text around it is the codec's.  Rule L4.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Flag
-from itertools import repeat
-from typing import Any, Final, TypeAlias, final, get_type_hints
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, NewType, NoReturn, TypeAlias, get_args, get_origin
 from uuid import UUID
 
-from msgspec import NODEFAULT, Struct, json
-from msgspec.structs import fields as struct_fields
+from attrs import NOTHING, Attribute
+from cattrs.gen import make_dict_unstructure_fn_from_attrs
+from msgspec import Meta, Struct, json
 
 from ezgraph.messages import Message, ToolCall, Usage
-from ezgraph.records import (
-    Bag,
-    Choice,
-    Enumeration,
-    Leaf,
-    Many,
-    Maybe,
-    Pack,
-    Record,
-    RecordField,
-    Shape,
-    Wrong,
-    describe,
-    shape_of,
-)
-from ezgraph.responses import UNSET
-from ezgraph.session import ErrorRecord
+from ezgraph.records import attributes, bare, describe, is_record, named_fields
+from ezgraph.session import CONTEXT, END, Activation, Addition, Delta, ErrorRecord, Head, Limits, Row
 from ezgraph.shapes import LEAF_TESTS
+from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, is_enum, single
 
 Dump: TypeAlias = Callable[[Any], Any]
-Load: TypeAlias = Callable[[Any], Any]
+
+FORMAT: Final = 1
+"""The format's number, in every document."""
 
 _OURS: Final = (Message, ToolCall, Usage, ErrorRecord)
 """Records of the engine.  Their defaults are part of the format, so they are left out; an author's may change."""
 
-# JSON text is exact for int and str, and for a float of Python's repr.
-_PLAIN: Final = (type(None), bool, int, str, float)
-
-
-def _dump_timedelta(span: timedelta) -> list[int]:
-    return [span.days, span.seconds, span.microseconds]
-
-
-def _load_timedelta(parts: Any) -> timedelta:
-    days, seconds, microseconds = parts
-    return timedelta(days, seconds, microseconds)
-
-
-def _load_bytes(text: str) -> bytes:
-    return b64decode(text, validate=True)
-
-
-# For each scalar that JSON lacks: the JSON type of its form, dump, load, and the form in words.
-_FORMS: Final[dict[type, tuple[type, Dump, Callable[[Any], Any], str]]] = {
-    bytes: (str, lambda value: b64encode(value).decode(), _load_bytes, "base64"),
-    Decimal: (str, str, Decimal, "a decimal number as a string"),
-    UUID: (str, str, UUID, "a UUID"),
-    date: (str, date.isoformat, date.fromisoformat, "a date as YYYY-MM-DD"),
-    datetime: (str, datetime.isoformat, datetime.fromisoformat, "a date and time in ISO 8601"),
-    time: (str, time.isoformat, time.fromisoformat, "a time in ISO 8601"),
-    timedelta: (list, _dump_timedelta, _load_timedelta, "[days, seconds, microseconds]"),
+# For each scalar that JSON lacks: dump, load, and the form in words.
+_FORMS: Final[dict[type, tuple[Dump, Callable[[Any], Any], str]]] = {
+    bytes: (lambda value: b64encode(value).decode(), partial(b64decode, validate=True), "base64"),
+    Decimal: (str, Decimal, "a decimal number as a string"),
+    UUID: (str, UUID, "a UUID"),
+    date: (date.isoformat, date.fromisoformat, "a date as YYYY-MM-DD"),
+    datetime: (datetime.isoformat, datetime.fromisoformat, "a date and time in ISO 8601"),
+    time: (time.isoformat, time.fromisoformat, "a time in ISO 8601"),
+    timedelta: (
+        lambda span: [span.days, span.seconds, span.microseconds],
+        lambda parts: timedelta(**dict(zip(("days", "seconds", "microseconds"), parts, strict=True))),
+        "[days, seconds, microseconds]",
+    ),
 }
+
+
+def _canonical(cls: type, value: Any) -> object:
+    """Only what the dump would write: parsers take more, and 1e3 for 1000 would load as something else."""
+    dump, load, _ = _FORMS[cls]
+    made = load(value)
+    if type(made) is not cls or dump(made) != value or (cls in LEAF_TESTS and not LEAF_TESTS[cls][0](made)):
+        raise ValueError
+    return made
+
+
+def _flag(cls: type[Flag], value: Any) -> object:
+    made = cls(exactly(int, value))
+    if type(made) is not cls or made.value != value:
+        raise ValueError
+    return made
+
+
+_SINGLES: Final[dict[type, Single]] = {
+    type(None): ("null", partial(exactly, type(None))),
+    bool: ("true or false", partial(exactly, bool)),
+    int: ("an integer", partial(exactly, int)),
+    float: ("a number with a point", partial(exactly, float)),
+    str: ("a string", partial(exactly, str)),
+    **{cls: (words, partial(_canonical, cls)) for cls, (_, _, words) in _FORMS.items()},
+}
+
+
+def _named(cls: Any) -> Named:
+    return {} if issubclass(cls, Flag) else {(str, name): member for name, member in cls.__members__.items()}
+
+
+_LOADS: Final[dict[object, Hook]] = {}
+_DUMPS: Final[dict[object, Dump]] = {}
+
+
+class Values(Strict):
+    """Dump and load of one graph's deltas, by the declared types of its cells and outputs.
+
+    Args:
+        states: The state type of every node by its id, and the context's type under `session.CONTEXT`.
+        outputs: The output type of every worker by its id.
+    """
+
+    def __init__(self, states: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        super().__init__(_SINGLES, _named)
+        for cls, (dump, _, _) in _FORMS.items():
+            self.register_unstructure_hook(cls, dump)
+        factories: tuple[tuple[Callable[[Any], bool], Callable[[Any], Dump]], ...] = (
+            (is_record, self._dump_record),
+            (lambda tp: get_origin(tp) is frozenset, self._dump_bag),
+            (lambda tp: get_origin(tp) is Literal, lambda _: _as_it_is),
+            (lambda tp: bare(tp) is not tp, lambda tp: self.get_unstructure_hook(bare(tp))),
+        )
+        for fits, factory in factories:
+            self.register_unstructure_hook_factory(fits, factory)
+        self._dumps: dict[object, Dump] = {}
+        self._records.update(_LOADS)
+        self._dumps.update(_DUMPS)
+        self._register_parts(states, outputs)
+        for tp in (*_OURS, Addition, Limits):  # they are the same for every graph
+            _LOADS.setdefault(tp, self._records[tp])
+            _DUMPS.setdefault(tp, self._dumps[tp])
+
+    def _register_parts(self, states: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """The parts of a delta, whose own annotations say less than this graph knows."""
+        cells = NewType("cells", dict)  # type: ignore[type-arg]
+        results = NewType("results", dict)  # type: ignore[type-arg]
+        usage = NewType("usage", dict)  # type: ignore[type-arg]
+        rows = NewType("rows", dict)  # type: ignore[type-arg]
+        for tp, types in ((cells, states), (results, outputs), (usage, dict.fromkeys(states, Usage))):
+            self._register_by_name(tp, types)
+        nodes = [name for name in states if name != CONTEXT]
+        node, worker, count = Literal[(*nodes,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
+        self._part(Head, cursor=Literal[(*nodes, END)])
+        kinds = {
+            name: self._part(Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=Usage)
+            for name, tp in outputs.items()
+        }
+        nameless = self._part(Row, node=worker, output=None, cells=cells)[0]  # what is wrong is the name
+
+        def load_row(value: Any, tp: Any) -> Any:
+            name = value.get("node") if type(value) is dict else None
+            return (kinds[name][0] if type(name) is str and name in kinds else nameless)(value, tp)
+
+        self.register_structure_hook(Row, load_row)
+        self.register_unstructure_hook(Row, lambda row: kinds[row.node][1](row))
+        load_rows = self.get_structure_hook(tuple[Row, ...])
+        self.register_structure_hook(rows, lambda value, tp: {row.node: row for row in load_rows(value, tp)})
+        self.register_unstructure_hook(rows, lambda value: [kinds[row.node][1](row) for row in value.values()])
+        workers: Any = tuple[worker, ...]  # type: ignore[valid-type]
+        self._part(
+            Activation,
+            id=count,
+            parent=node,
+            roots=workers,
+            depth=count,
+            rows=rows,
+            marks=frozenset[worker],  # type: ignore[valid-type]
+        )
+        self.load, self.dump = self._part(
+            Delta,
+            head=Head,
+            limits=Limits,
+            opened=Activation,
+            revision=Annotated[int, Meta(ge=1)],
+            cells=cells,
+            usage=usage,
+            marks=workers | None,
+            results=results,
+        )
+
+    def _part(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
+        """Load and dump of one of the engine's Structs; what is left empty takes no bytes."""
+        parts = [
+            part.evolve(type=types.get(part.name, part.type)) for part in attributes(cls) if part.name != "session"
+        ]
+        if cls is Delta:
+            form = [part.evolve(type=Literal[FORMAT]) for part in named_fields({"format": NOTHING})]
+            load = self.record(object(), [*form, *parts], lambda format, **given: given)  # noqa: A006, ARG005
+        else:
+            load = self.record(object(), parts, cls)
+        dump: Dump = make_dict_unstructure_fn_from_attrs(
+            parts, cls, self, _cattrs_omit_if_default=True, _cattrs_use_linecache=False
+        )
+        self.register_structure_hook(cls, load)
+        self.register_unstructure_hook(cls, dump)
+        return load, dump
+
+    def _register_by_name(self, tp: Any, types: Mapping[str, Any]) -> None:
+        """An object with a value for each of some names, each of its own type."""
+        loads = {name: (inner, self.get_structure_hook(inner)) for name, inner in types.items()}
+        dumps = {name: self.get_unstructure_hook(inner) for name, inner in types.items()}
+
+        def load(value: Any, _: Any) -> Any:
+            if type(value) is not dict:
+                raise Misfit("an object", value)
+            parts = [loads.get(name) or (name, partial(_refuse, types)) for name in value]
+            return dict(zip(value, each(tp, _named_items(value), parts), strict=True))
+
+        self.register_structure_hook(tp, load)
+        self.register_unstructure_hook(tp, lambda value: {name: dumps[name](one) for name, one in value.items()})
+
+    # -------------------------------------------------------------------------------------------- an author's types
+
+    def get_unstructure_hook(self, type: Any, cache_result: bool = True) -> Dump:  # noqa: A002, FBT001, FBT002  as cattrs has it
+        """The dump of a type; cattrs would take a str-Enum for a str."""
+        if is_enum(type):
+            return attrgetter("value" if issubclass(type, Flag) else "name")
+        return super().get_unstructure_hook(type, cache_result)
+
+    def _choice(self, tp: Any) -> Hook:
+        if is_enum(tp) and issubclass(tp, Flag):
+            self._singles[tp] = (f"a combination of {describe(tp)}", partial(_flag, tp))
+            return partial(single, *self._singles[tp])
+        return super()._choice(tp)
+
+    def _series(self, tp: Any) -> Hook:
+        hook = super()._series(tp)
+        if get_origin(tp) is not frozenset:
+            return hook
+
+        def structure(value: Any, _: Any) -> object:
+            made = hook(value, tp)
+            if len(made) != len(value):
+                raise Misfit("each member once", value)
+            return made
+
+        return structure
+
+    def record(self, tp: Any, parts: Sequence[Attribute[Any]] | None = None, build: Any = None) -> Hook:
+        """The hook of named fields.  A post-init may change what it was given: then it is not what was saved."""
+        if parts is None and tp not in self._records:
+            parts = attributes(tp)  # without `Annotated`: what it says is not of the format
+        hook = super().record(tp, parts, build)
+        if not hasattr(tp, "__attrs_post_init__"):
+            return hook
+
+        def structure(value: Any, _: Any) -> object:
+            made = hook(value, tp)
+            dumped = self.unstructure(made, tp)
+            each(tp, _named_items(value), ((dumped[name], _unchanged) for name in value))
+            return made
+
+        return structure
+
+    def _dump_record(self, tp: Any) -> Dump:
+        if tp in self._dumps:  # made, or in the making where it holds itself
+            return lambda value: self._dumps[tp](value)  # noqa: PLW0108  not yet the dump
+        cls = get_origin(tp) or tp
+        ours = cls in _OURS or issubclass(cls, Struct)
+        self._dumps[tp] = _as_it_is
+        self._dumps[tp] = make_dict_unstructure_fn_from_attrs(
+            list(attributes(tp)), cls, self, _cattrs_omit_if_default=ours, _cattrs_use_linecache=False
+        )
+        return self._dumps[tp]
+
+    def _dump_bag(self, tp: Any) -> Dump:
+        dump = self.get_unstructure_hook(get_args(tp)[0])
+        return lambda value: sorted(map(dump, value), key=json.encode)
 
 
 def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _told(value: object) -> str:
-    """A JSON value, short, for a message."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = json.encode(value).decode()
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def _named_items(value: dict[str, Any]) -> Iterator[tuple[Name, Any]]:
+    return ((Name(name), one) for name, one in value.items())
 
 
-@final
-class Misfit(Exception):  # noqa: N818  the codec makes an error of it
-    """A value does not load.
-
-    Attributes:
-        path: Where in the value: `.items[3].price`; empty for the value itself.
-        problem: Why.
-    """
-
-    def __init__(self, problem: str, path: str = "") -> None:
-        self.path, self.problem = path, problem
-        super().__init__(path, problem)
+def _unchanged(value: Any, dumped: Any) -> None:
+    if value != dumped:
+        raise ValueError("__attrs_post_init__ changed it")
 
 
-def _refuse(value: object, expected: str) -> Misfit:
-    return Misfit(f"{_told(value)} is not {expected}")
-
-
-def misfit_at(place: str, error: Exception) -> Misfit:
-    """The same misfit, seen from the value around it; an author's own validator may have raised anything."""
-    if isinstance(error, Misfit):
-        return Misfit(error.problem, place + error.path)
-    return Misfit(f"{type(error).__name__}: {error}", place)
-
-
-# ------------------------------------------------------------------------------------------------------------ scalars
-
-
-def _load_leaf(cls: type) -> Load:
-    name = "null" if cls is type(None) else cls.__name__
-    if cls in _PLAIN:
-
-        def load_plain(value: Any) -> Any:
-            if type(value) is not cls:
-                raise _refuse(value, f"of type {name}")
-            return value
-
-        return load_plain
-
-    form, dump, load, words = _FORMS[cls]
-    allowed = LEAF_TESTS[cls][0] if cls in LEAF_TESTS else None
-
-    def load_form(value: Any) -> Any:
-        if type(value) is not form:
-            raise _refuse(value, words)
-        try:
-            made = load(value)
-        except (ValueError, ArithmeticError, TypeError):
-            raise _refuse(value, words) from None
-        # Only what `dump` would write: parsers take more, and 1e3 for 1000 would load as something else.
-        if type(made) is not cls or (allowed and not allowed(made)) or dump(made) != value:
-            raise _refuse(value, words)
-        return made
-
-    return load_form
-
-
-def _enum_hooks(cls: Any) -> tuple[Dump, Load]:
-    if issubclass(cls, Flag):
-
-        def load_flag(value: Any) -> Any:
-            try:
-                made = cls(value) if type(value) is int else None
-            except ValueError:
-                made = None
-            if made is None or type(made) is not cls or made.value != value:
-                raise _refuse(value, f"a combination of {describe(cls)}")
-            return made
-
-        return (lambda value: value.value), load_flag
-
-    members = cls.__members__
-
-    def load_member(value: Any) -> Any:
-        if type(value) is not str or value not in members:
-            raise _refuse(value, f"a member of {describe(cls)}: {', '.join(members)}")
-        return members[value]
-
-    return (lambda value: value.name), load_member
-
-
-def _load_choice(tp: Any, values: tuple[Any, ...]) -> Load:
-    kept = {(type(value), value): value for value in values}
-
-    def load_choice(value: Any) -> Any:
-        if type(value) not in _PLAIN or (type(value), value) not in kept:
-            raise _refuse(value, describe(tp))
-        return value
-
-    return load_choice
-
-
-# ---------------------------------------------------------------------------------------------------------- containers
-
-
-def _list_of(value: list[Any], hooks: Iterable[Load]) -> list[Any]:
-    """Load each part of a list by its own hook."""
-    made: list[Any] = []
-    try:
-        for part, hook in zip(value, hooks, strict=False):
-            made.append(hook(part))
-    except Exception as error:  # noqa: BLE001  told with its place
-        raise misfit_at(f"[{len(made)}]", error) from None
-    return made
-
-
-def _expect_list(value: Any, tp: Any, length: int | None = None) -> None:
-    if type(value) is not list:
-        raise _refuse(value, f"a list, for {describe(tp)}")
-    if length is not None and len(value) != length:
-        raise Misfit(f"a list of {len(value)} is not one of {length}, for {describe(tp)}")
-
-
-@final
-class Values:
-    """Dump and load of values by their declared type.  The hooks of a record are built once."""
-
-    def __init__(self) -> None:
-        self._dumps: dict[object, Dump] = {}
-        self._loads: dict[object, Load] = {}
-
-    def dumper(self, tp: Any) -> Dump:
-        """A function from a value of `tp` to plain JSON parts."""
-        return self._dump(tp)
-
-    def loader(self, tp: Any) -> Load:
-        """A function from plain JSON parts to a value of `tp`; it raises `Misfit`."""
-        return self._load(tp)
-
-    # ------------------------------------------------------------------------------------------------------------ dump
-
-    def _dump(self, tp: Any) -> Dump:  # noqa: C901, PLR0911  an arm for each shape
-        shape = _shape(tp)
-        match shape:
-            case Leaf(cls):
-                return _FORMS[cls][1] if cls in _FORMS else _as_it_is
-            case Enumeration(cls):
-                return _enum_hooks(cls)[0]
-            case Choice():
-                return _as_it_is
-            case Maybe(item):
-                inner = self._dump(item)
-                return lambda value: None if value is None else inner(value)
-            case Many(item):
-                inner = self._dump(item)
-                return list if inner is _as_it_is else lambda value: [inner(part) for part in value]
-            case Bag(item):
-                inner = self._dump(item)
-                return lambda value: sorted(map(inner, value), key=json.encode)
-            case Pack(items):
-                hooks = [self._dump(item) for item in items]
-                return lambda value: [hook(part) for hook, part in zip(hooks, value, strict=True)]
-            case Record():
-                if shape.tag not in self._dumps:
-                    # A record that holds itself meets this before its own hook is made.
-                    self._dumps[shape.tag] = lambda value: self._dumps[shape.tag](value)  # noqa: PLW0108  not yet the hook
-                    self._dumps[shape.tag] = self._dump_record(shape)
-                return self._dumps[shape.tag]
-            case Wrong():
-                raise TypeError(f"{describe(tp)}: {shape.what}")
-
-    def _dump_record(self, shape: Record) -> Dump:
-        parts = [(field.name, field.default, self._dump(field.type)) for field in shape.fields]
-        if shape.cls in _OURS or issubclass(shape.cls, Struct):
-            return lambda record: {
-                name: dump(value) for name, default, dump in parts if (value := getattr(record, name)) != default
-            }
-        return lambda record: {name: dump(getattr(record, name)) for name, _, dump in parts}
-
-    # ------------------------------------------------------------------------------------------------------------ load
-
-    def _load(self, tp: Any) -> Load:  # noqa: C901, PLR0911  an arm for each shape
-        shape = _shape(tp)
-        match shape:
-            case Leaf(cls):
-                return _load_leaf(cls)
-            case Enumeration(cls):
-                return _enum_hooks(cls)[1]
-            case Choice(values):
-                return _load_choice(tp, values)
-            case Maybe(item):
-                inner = self._load(item)
-                return lambda value: None if value is None else inner(value)
-            case Many(item) | Bag(item):
-                return self._load_all(tp, item, tuple if isinstance(shape, Many) else frozenset)
-            case Pack(items):
-                loads = [self._load(item) for item in items]
-
-                def load_pack(value: Any) -> Any:
-                    _expect_list(value, tp, len(loads))
-                    return tuple(_list_of(value, loads))
-
-                return load_pack
-            case Record():
-                if shape.tag not in self._loads:
-                    self._loads[shape.tag] = lambda value: self._loads[shape.tag](value)  # noqa: PLW0108  not yet the hook
-                    self._loads[shape.tag] = self._load_record(tp, shape)
-                return self._loads[shape.tag]
-            case Wrong():
-                raise TypeError(f"{describe(tp)}: {shape.what}")
-
-    def _load_all(self, tp: Any, item: Any, container: Any) -> Load:
-        inner = self._load(item)
-
-        def load_all(value: Any) -> Any:
-            _expect_list(value, tp)
-            made = container(_list_of(value, repeat(inner)))
-            if len(made) != len(value):
-                raise Misfit(f"a member stands twice, for {describe(tp)}")
-            return made
-
-        return load_all
-
-    def _load_record(self, tp: Any, shape: Record) -> Load:
-        parts = [(field.name, field.alias, field.required, self._load(field.type)) for field in shape.fields]
-        # Such a method may change what it was given, and then the value would not be what was saved.
-        verified = hasattr(shape.cls, "__attrs_post_init__")
-
-        def load_record(value: Any) -> Any:
-            if type(value) is not dict:
-                raise _refuse(value, f"an object, for {describe(tp)}")
-            given: dict[str, Any] = {}
-            for name, alias, required, hook in parts:
-                if name in value:
-                    try:
-                        given[alias] = hook(value[name])
-                    except Exception as error:  # noqa: BLE001  told with its place
-                        raise misfit_at(f".{name}", error) from None
-                elif required:
-                    raise Misfit("is missing", f".{name}")
-            if len(value) > len(given):
-                unknown = sorted(value.keys() - {name for name, *_rest in parts})
-                raise Misfit(f"has unknown keys: {', '.join(unknown)}")
-            made = shape.cls(**given)
-            if verified:
-                _verify(made, {name: given[alias] for name, alias, *_rest in parts if alias in given})
-            return made
-
-        return load_record
-
-
-def _verify(made: object, given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if getattr(made, name) != value:
-            raise Misfit(f"__attrs_post_init__ of {describe(type(made))} changed it", f".{name}")
-
-
-def _shape(tp: Any) -> Shape:
-    """A type's shape; the engine's own Structs are records too."""
-    if isinstance(tp, type) and issubclass(tp, Struct):
-        hints = get_type_hints(tp)
-        made = [
-            RecordField(
-                one.name,
-                one.name,
-                hints[one.name],
-                one.required,
-                one.default if one.default is not NODEFAULT else UNSET,
-            )
-            for one in struct_fields(tp)
-        ]
-        return Record(tp, tp, tuple(made), is_tuple=False)
-    return shape_of(tp)
-
-
-__all__ = ["Dump", "Load", "Misfit", "Values", "misfit_at"]
+def _refuse(known: Mapping[str, Any], _: Any, name: str) -> NoReturn:
+    raise ValueError(f"this graph has no {name!r}; it has {', '.join(known)}")
