@@ -99,14 +99,21 @@ def test_a3_a_target_the_graph_does_not_have_is_refused_at_run_time(answer: Any,
 
 @pytest.mark.parametrize(
     ("answer", "route"),
-    [(go(Joined), "Go[Joined]"), (direct_to(Other, "bye"), "DirectTo[Other]"), (go(Undecided), "Go[Undecided]")],
+    [
+        (go(Joined), "Go[Joined]"),
+        (direct_to(Other, "bye"), "DirectTo[Other]"),
+        (go(Undecided), "Go[Undecided]"),
+        (direct("bye"), "Direct"),
+        (None, "None"),
+    ],
 )
 def test_b2_a_route_that_the_annotation_does_not_declare_is_refused(answer: Any, route: str) -> None:
     """Rule B2: the annotation is the drawing, so the value must keep to it."""
     app = undecided(answer)
+    mend = 'Did you forget "return"? Else add' if answer is None else "Add"
     told = (
         f"Undecided.run returned {route}, but its return annotation declares Go[Other], Fanout[Left | Right], Finish. "
-        f"Add {route} to the annotation."
+        f"{mend} {route} to the annotation."
     )
     with pytest.raises(UndeclaredRoute, match=re.escape(told)) as caught:
         app.invoke("hi", session="s")

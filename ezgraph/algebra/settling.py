@@ -143,8 +143,8 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
             opened = Activation(head.run + 1, node, roots, head.depth)
         case AtEnd():
             cursor = END if plan.wiring.at_end == "complete" else plan.entry
-        case Continue() | Yielded():
-            pass  # the turn ends with no reply (a stage never yields)
+        case _:
+            pass  # Continue: the turn ends with no reply
     delta = Delta(
         session.id,
         session.graph,
