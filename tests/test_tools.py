@@ -14,21 +14,32 @@ from attrs import field, frozen
 from desk import Note, calls, file_rows, history, spoken
 
 from ezgraph import (
+    Context,
     Conversation,
+    DefinitionError,
     Direct,
+    Fanout,
+    Finish,
     Graph,
+    GraphNode,
     StageContext,
     StateTypeError,
     Stay,
     StepFailed,
     StepOver,
     StepTimeout,
+    TaskResult,
+    Worker,
     direct,
+    fanout,
+    finish,
     stay,
+    task_result,
     tool,
     user,
 )
 from ezgraph.models import ModelReply, ModelRequest, ScriptedModel, call
+from ezgraph.runtime.awaiting import within
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import SQLiteStore
 
@@ -189,6 +200,74 @@ class Late(Conversation[Note]):
         except StepOver as error:
             self.over.append(error)
         return stay("late")
+
+
+class Gate(GraphNode[Note]):
+    """Waits in a thread for whoever opens it."""
+
+    blocking = True
+    timeout = 30
+
+    def __init__(self, seen: list[object]) -> None:
+        self.seen = seen
+
+    def run(self, ctx: StageContext[Note]) -> Fanout[Weighs | Counts]:
+        self.seen += [CALLER.get(), threading.current_thread() is threading.main_thread()]
+        ctx.save(Note("from a thread"))
+        return fanout(Weighs, Counts)
+
+
+class Weighs(Worker[None, int]):
+    blocking = True
+
+    def run(self, ctx: Context[None]) -> TaskResult[int]:
+        return task_result(int(threading.current_thread() is threading.main_thread()))
+
+
+class Counts(Weighs):
+    """A blocking worker by inheritance."""
+
+
+class Told(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(f"{ctx.result(Weighs)} {ctx.result(Counts)} {ctx.read(Gate).text}")
+
+
+def test_g5_a_blocking_run_is_called_in_a_thread_with_the_callers_context_variables() -> None:
+    seen: list[object] = []
+    graph = Graph("g", entry=Gate).stages(Gate(seen), Told).workers(Weighs, Counts)
+    app = graph.join((Weighs, Counts), to=Told).compile()
+
+    async def main() -> str | None:
+        CALLER.set("Ann")
+        return (await app.ainvoke("hi", session="s")).reply
+
+    assert asyncio.run(main()) == "0 0 from a thread"
+    assert seen == ["Ann", False]
+
+
+class Both(GraphNode[None]):
+    blocking = True
+
+    async def run(self, ctx: StageContext[None]) -> Finish:
+        return finish("never")
+
+
+def test_g5_an_async_run_is_not_blocking() -> None:
+    with pytest.raises(DefinitionError, match=r"Both\.run: is async and blocking"):
+        Graph("g", entry=Both).compile()
+
+
+def test_g7_work_that_swallows_its_timeout_has_timed_out_all_the_same() -> None:
+    async def swallows() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "too late"
+        return "never"
+
+    with pytest.raises(StepTimeout, match=r"Gate took longer than its timeout of 0\.001 s"):
+        asyncio.run(within(0.001, "Gate", None, swallows()))
 
 
 # ---------------------------------------------------------------------------------------------------- S7, nothing leaks
