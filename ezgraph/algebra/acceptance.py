@@ -21,16 +21,16 @@ def of_run(spec: NodeSpec, response: Any) -> Answer:
     Raises:
         OutputError: A worker's output is not of its type.
     """
-    match response:
-        case TaskResult(value=output):
-            return yielded(spec, output)
-        case Direct(text=text):
-            return Reply(text) if spec.placement == "conversation" else yielded(spec, text)
-        case None:
-            return CONTINUE if spec.placement == "conversation" else yielded(spec, None)
-        case _:
-            route: Answer = response
-            return route
+    if spec.placement == "internal":
+        match response:
+            case TaskResult(value=output) | Direct(text=output):
+                return yielded(spec, output)
+            case _:
+                return yielded(spec, None)
+    if response is None:
+        return CONTINUE
+    answer: Answer = Reply(response.text) if isinstance(response, Direct) else response
+    return answer
 
 
 def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:

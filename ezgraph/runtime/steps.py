@@ -40,7 +40,7 @@ async def _run(plan: Plan, session: Session, spec: NodeSpec, listener: Listener 
                 response = await called(spec.run, ctx, {})
             else:  # the hot path: nothing between the driver and the node
                 response = spec.run.call(ctx)
-                if spec.run.awaits or inspect.isawaitable(response):
+                if spec.run.awaits or (type(response) not in spec.run.kinds and inspect.isawaitable(response)):
                     response = await response
             check_response(plan, spec, spec.run, response)
             if response is not None and response.usage is not None:
