@@ -71,8 +71,9 @@ class Context(Generic[State, Shared_co]):
     @property
     def shared(self) -> Shared_co:
         """The graph's context, with what this step shared."""
-        cells = self._staged if CONTEXT in self._staged else self._cells
-        return cast("Shared_co", cells.get(CONTEXT, self._plan.context))
+        cells: Mapping[str, Any] = self._staged if CONTEXT in self._staged else self._cells
+        shared: Shared_co = cells.get(CONTEXT, self._plan.context)
+        return shared
 
     def save(self, state: State) -> None:
         """Replace this node's state; published when the step is.
