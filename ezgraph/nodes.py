@@ -14,13 +14,11 @@ from typing_extensions import TypeVar
 from ezgraph.messages import Message
 from ezgraph.models.contract import Model
 from ezgraph.responses import (
-    Direct,
     Placement,
     Route,
     StageHook,
     StageRun,
     StageTool,
-    TaskResult,
     WorkerHook,
     WorkerRun,
     WorkerTool,
@@ -39,7 +37,7 @@ Shared_contra = TypeVar("Shared_contra", contravariant=True, default=object)
 Maybe: TypeAlias = Value | Awaitable[Value]
 """A value, or the promise of one: a handler may be sync or async.  Rule G5."""
 
-StageOutcome: TypeAlias = Route | Direct | TaskResult[object] | str | None
+StageOutcome: TypeAlias = Route | str | None
 """What a stage's `on_exit` sees: the route, the reply's text, or None where it continues."""
 
 
@@ -71,20 +69,6 @@ class Stage(Node[State, Shared_contra]):
     def on_exit(self, ctx: StageContext[State, Shared_contra], outcome: StageOutcome) -> Maybe[None]:
         """See the final outcome, and perhaps save state; an error here publishes nothing.  Rule G2."""
         return None
-
-
-class ModelDriven(Protocol):
-    """What a node with a model sets in its class body or its constructor.
-
-    Attributes:
-        model: Its own model; None takes the one given to `compile`.
-        rounds: Model messages allowed in one run.  Rule G3.
-        seed: The instruction an empty history begins with, so that a provider accepts it; None for no such message.
-    """
-
-    model: Model | None
-    rounds: int
-    seed: str | None
 
 
 class Conversation(Stage[State, Shared_contra]):

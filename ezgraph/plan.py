@@ -91,7 +91,6 @@ class NodeSpec:
         initial: What an absent state reads as, or UNSET.  Rule F8.
         output: A worker's output type.
         output_check: The check of a value against it; None for a stage.
-        text_output: Whether a text is an output.  Rule A6.
         run: `run`, where code drives it.
         hook: `on_response`, where the author gave one.
         on_enter: Whether the author gave one.
@@ -115,7 +114,6 @@ class NodeSpec:
     initial: object
     output: object
     output_check: Check | None
-    text_output: bool
     run: Handler | None
     hook: Handler | None
     on_enter: bool

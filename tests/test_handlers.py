@@ -779,7 +779,7 @@ def test_a6_a_model_driven_worker_yields_by_a_tool_or_as_text() -> None:
         """A model's text is its output."""
 
     refused(only(Silent), "output-type", "Silent", "nothing of it yields its output int")
-    assert compiled(only(Text)).nodes["Text"].text_output
+    assert compiled(only(Text)).nodes["Text"].output is str
     compiled(only(BareWork))
 
 

@@ -109,7 +109,6 @@ class NodeReader:
             initial=initial(state) if state_ok else UNSET,
             output=output,
             output_check=checker(output) if output_ok else None,
-            text_output=output is str,
             run=run,
             hook=hook,
             on_enter=not by_code and methods.overrides("on_enter"),
