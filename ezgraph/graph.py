@@ -118,7 +118,15 @@ class Graph(Generic[GraphContext]):
     def join(
         self, sources: tuple[type[Worker[Any, Any, GraphContext]], ...], /, *, to: type[Node[Any, GraphContext]]
     ) -> Graph[GraphContext]:
-        """When all of `sources` are done, `to`, once.  Rules E1, E2."""
+        """When all of `sources` are done, `to`, once.  Rules E1, E2.
+
+        Raises:
+            InvalidInput: `sources` is no tuple of classes.
+        """
+        given: object = sources
+        if not isinstance(given, tuple | list):
+            name = getattr(sources, "__name__", repr(sources))
+            raise InvalidInput("", f"join({name}, to=...): pass a tuple of workers: join(({name}, ...), to=...).")
         return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to))))
 
     def compile(  # noqa: PLR0913  everything a graph is given at once

@@ -20,6 +20,7 @@ from ezgraph import (
     Go,
     Graph,
     GraphNode,
+    InvalidInput,
     StageContext,
     TaskResult,
     Worker,
@@ -551,3 +552,21 @@ def test_d5_end_session_names_conversations_of_the_graph(stranger: Any) -> None:
     plan = plan_of(graph.definition, Wiring(model=MODEL, end_session=(Talk,)))
     assert [tool.name for tool in plan.nodes["Talk"].offered] == ["end", "end_session"]
     assert ("Talk", "END", "end_session") in [(a.source, a.target, a.label) for a in plan.arrows]
+
+
+def test_e2_a_join_takes_a_tuple() -> None:
+    graph: Any = Graph("g", entry=End)
+    with pytest.raises(InvalidInput, match=r"join\(End, to=\.\.\.\): pass a tuple of workers: join\(\(End, \.\.\.\)"):
+        graph.join(End, to=End)
+
+
+def test_f3_the_initial_context_is_checked_to_the_last_field() -> None:
+    wrong: Any = "many"
+    with pytest.raises(DefinitionError, match=r"context: \$\.limit must be int, and is str.*\n.*initial context"):
+        Graph("g", entry=End, context=Limit(wrong)).compile()
+    assert Graph("g", entry=End, context=Limit(3)).compile().plan.context == Limit(3)
+
+
+@frozen
+class Limit:
+    limit: int

@@ -36,6 +36,10 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", flaw.mend)
         for flaw in flaws(context)
     )
+    if not problems and (bad := checker(context)(definition.context)) is not None:
+        path, wanted, found = bad
+        mend = "Pass an initial context of its own type, to the last field."
+        problems.append(Problem("wrong-context", "context", f"{path} must be {wanted}, and is {found}", mend))
     if not (_is_node(entry) and issubclass(entry, Stage)):
         shown_entry = entry.__name__ if isinstance(entry, type) else repr(entry)
         mend = "Pass entry=Intake, a Conversation or GraphNode."
