@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from attrs import frozen
 from workloads import NODES, START, TEXT, Rec, advance
@@ -15,11 +15,10 @@ Job = Callable[[], Awaitable[int]]
 Following = Go[Any] | Finish
 
 
-@frozen
-class Ring:
+class Ring(NamedTuple):
     """The state of W1."""
 
-    count: int = 0
+    done: int = 0
     rec: Rec = START
 
 
@@ -28,8 +27,7 @@ def _ring(length: int, *, sync: bool) -> Job:
 
     def make(i: int) -> Any:
         def turned(ctx: StageContext[None, Ring]) -> Following:
-            shared = ctx.shared
-            done, rec = advance(shared.count, shared.rec)
+            done, rec = advance(*ctx.shared)
             ctx.share(Ring(done, rec))
             return finish("done") if done >= length else go(classes[(i + 1) % NODES])
 
@@ -56,7 +54,7 @@ def _ring(length: int, *, sync: bool) -> Job:
 
     async def once() -> int:
         turn = await app.ainvoke("go", session=f"s{next(sessions)}", step_limit=length + 1)
-        return (await app.aload(turn.session)).cells["$context"].count  # type: ignore[no-any-return, attr-defined]
+        return (await app.aload(turn.session)).cells["$context"].done  # type: ignore[no-any-return, attr-defined]
 
     return once
 

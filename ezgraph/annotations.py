@@ -150,7 +150,7 @@ def _looked_up(owner: type, annotation: object) -> object:
 def _resolved(annotation: object, module: str) -> object:
     """`annotation` with the names in its strings looked up in a module; raises whatever that raises."""
     holder = type("holder", (), {"__module__": module, "__annotations__": {"it": annotation}})
-    return get_type_hints(holder, include_extras=True)["it"]
+    return get_type_hints(holder, localns={}, include_extras=True)["it"]
 
 
 def substituted(annotation: object, known: Mapping[object, object]) -> object:
@@ -166,7 +166,8 @@ def substituted(annotation: object, known: Mapping[object, object]) -> object:
 def hints_of(cls: type, function: Callable[..., object], known: Bindings) -> dict[str, object] | AnnotationFlaw:
     """The resolved annotations of a method, with the type variables of the class that defines it replaced."""
     try:
-        hints = get_type_hints(function, include_extras=True)
+        # `typing` keeps what a string once meant, in whatever module; names of its own make it look again.
+        hints = get_type_hints(function, localns={}, include_extras=True)
     except Exception as error:  # noqa: BLE001  an annotation is an expression, and may raise anything
         return _unresolvable(error)
     owner = next((c for c in cls.__mro__ if any(v is function for v in vars(c).values())), cls)

@@ -11,6 +11,29 @@ from ezgraph.errors import InvalidResponse
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 
 
+def plain(call: str, text: object) -> str:
+    """`text` as a `str` that every store and provider can take; a subclass of `str` becomes one.
+
+    Raises:
+        InvalidResponse: It is no text, or holds half a surrogate pair.
+    """
+    if not isinstance(text, str):
+        raise InvalidResponse(call, f"its text is {text!r}", "Pass a str.")
+    text = str.__str__(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            mend = 'Clean it: text.encode("utf-8", "replace").decode().'
+            raise InvalidResponse(call, "its text holds half a surrogate pair", mend) from None
+    return text
+
+
+def _is_count(_: Usage, attribute: Attribute[int], count: object) -> None:
+    if type(count) is not int or count < 0:
+        raise InvalidResponse("Usage", f"{attribute.name}={count!r}", "Pass a whole number, 0 or more.")
+
+
 @final
 @frozen
 class Usage:
@@ -22,9 +45,9 @@ class Usage:
         requests: Model requests made.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    requests: int = 0
+    input_tokens: int = field(default=0, validator=_is_count)
+    output_tokens: int = field(default=0, validator=_is_count)
+    requests: int = field(default=0, validator=_is_count)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -32,6 +55,12 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.requests + other.requests,
         )
+
+
+def _is_plain(_: object, attribute: Attribute[str], text: object) -> None:
+    if type(text) is not str:
+        raise InvalidResponse("ToolCall", f"{attribute.name}={text!r}", "Pass a str; arguments are JSON text.")
+    plain("ToolCall", text)
 
 
 @final
@@ -45,20 +74,31 @@ class ToolCall:
         arguments: The arguments as JSON text, as the model wrote them; not yet validated.
     """
 
-    id: str
-    name: str
-    arguments: str = "{}"
+    id: str = field(validator=_is_plain)
+    name: str = field(validator=_is_plain)
+    arguments: str = field(default="{}", validator=_is_plain)
 
 
-def _fits_its_role(message: Message, _: Attribute[Role], role: Role) -> None:
-    if not isinstance(message.text, str):
-        raise InvalidResponse("Message", f"its text is {message.text!r}", "Pass a str.")
+def _fits_its_role(message: Message, _: Attribute[Role], role: object) -> None:
+    text, calls, call, internal = _held(message)
+    if type(text) is not str:
+        raise InvalidResponse("Message", f"its text is {text!r}", "Pass a str.")
+    plain("Message", text)
+    if type(calls) is not tuple or any(type(one) is not ToolCall for one in calls):
+        raise InvalidResponse("Message", f"its calls are {calls!r}", "Pass a tuple of ToolCall.")
+    if type(internal) is not bool:
+        raise InvalidResponse("Message", f"internal={internal!r}", "Write instruction(text) for what is internal.")
     if role not in ("user", "assistant", "tool"):
         raise InvalidResponse("Message", f"{role!r} is not a role", "Write user(), assistant() or tool_result().")
-    if message.calls and role != "assistant":
+    if calls and role != "assistant":
         raise InvalidResponse("Message", f"a {role} message has no calls", "Write assistant(text, calls).")
-    if (message.call is not None) != (role == "tool"):
+    if (type(call) is str) != (role == "tool"):
         raise InvalidResponse("Message", "`call` belongs to a tool message", "Write tool_result(call, text).")
+
+
+def _held(message: Message) -> tuple[object, object, object, object]:
+    """What it was given, which need not be what its annotations say."""
+    return message.text, message.calls, message.call, message.internal
 
 
 @final
@@ -83,22 +123,22 @@ class Message:
 
 def user(text: str) -> Message:
     """What the customer says."""
-    return Message("user", text)
+    return Message("user", plain("user", text))
 
 
 def instruction(text: str) -> Message:
     """What the program tells a model in the customer's place: internal, never shown as the customer's.  Rule C3."""
-    return Message("user", text, internal=True)
+    return Message("user", plain("instruction", text), internal=True)
 
 
 def assistant(text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
     """What the model, or the program in its place, says."""
-    return Message("assistant", text, calls)
+    return Message("assistant", plain("assistant", text), calls)
 
 
 def tool_result(call: str, text: str) -> Message:
     """The one answer to a tool call.  Rule D1."""
-    return Message("tool", text, call=call)
+    return Message("tool", plain("tool_result", text), call=call)
 
 
 def check_message(call: str, message: Message) -> None:

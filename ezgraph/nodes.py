@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protoc
 from attrs import frozen
 from typing_extensions import TypeVar
 
+from ezgraph.errors import InvalidInput
 from ezgraph.messages import Message
 from ezgraph.models.contract import Model
 from ezgraph.responses import (
@@ -221,7 +222,12 @@ def tool(
         name: What the model calls it; by default the method's name.
         timeout: Seconds that one call may take.  Rule G7.
         blocking: Run a sync method in a worker thread.  Rule G5.
+
+    Raises:
+        InvalidInput: What is decorated is no method.
     """
+    if handler is not None and not callable(getattr(handler, "__func__", handler)):
+        raise InvalidInput("", f"@tool({handler!r}): write @tool, or give options by name: @tool(name={handler!r}).")
     options = ToolOptions(name, timeout, blocking)
 
     def marked(handler: Any) -> Any:

@@ -14,7 +14,7 @@ from attrs import Attribute, evolve, field, frozen
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse
-from ezgraph.messages import Message, Usage, instruction
+from ezgraph.messages import Message, Usage, instruction, plain
 
 if TYPE_CHECKING:
     from ezgraph.nodes import Stage, Worker
@@ -75,14 +75,19 @@ class Builders:
 
     def with_tool_feedback(self, text: str) -> Self:
         """Let the model read `text` as the result of this call, in place of the default.  Rule B5: from a tool only."""
-        return evolve(self, feedback=text)
+        return evolve(self, feedback=plain("with_tool_feedback", text))
 
     def with_messages(self, messages: Iterable[Message]) -> Self:
         """Append `messages` to the current history, after all results of the batch.  Rule B5: from a tool only."""
+        given: object = messages
+        if isinstance(given, Message):
+            raise InvalidResponse("with_messages", "one message was given", "Pass a list: with_messages([...]).")
         return evolve(self, messages=(*self.messages, *messages))
 
     def with_cleanup(self, cleanup: Callable[[], object]) -> Self:
         """Call `cleanup` once, when the model has seen the result or the step ends.  Rule B5: from a tool only."""
+        if not callable(cleanup):
+            raise InvalidResponse("with_cleanup", f"{cleanup!r} cannot be called", "Pass a function of no arguments.")
         return evolve(self, cleanup=cleanup)
 
 
@@ -117,10 +122,15 @@ def _are_workers(_: object, __: Attribute[Any], workers: tuple[object, ...]) -> 
 
 
 def _is_text(response: object, _: Attribute[Any], text: object) -> None:
+    call = type(response).__name__
     if not isinstance(text, str) or not text.strip():
-        raise InvalidResponse(
-            type(response).__name__, f"the text is {text!r}", "Say something: the customer reads it. Rule A4."
-        )
+        raise InvalidResponse(call, f"the text is {text!r}", "Say something: the customer reads it. Rule A4.")
+    plain(call, text)
+
+
+def _as_str(text: Any) -> Any:
+    """A subclass of `str` as a `str`; what is none is for the validator."""
+    return str.__str__(text) if isinstance(text, str) else text
 
 
 @final
@@ -147,7 +157,7 @@ class DirectTo(Builders, Generic[Target_co]):
     """The program's own text is the reply; the target owns the next turn and does not run now.  See `direct_to`."""
 
     target: type[Target_co] = field(validator=_is_stage)
-    text: str = field(validator=_is_text)
+    text: str = field(converter=_as_str, validator=_is_text)
     state: object = UNSET
     message: Message | None = None
 
@@ -181,7 +191,7 @@ class Stay(Builders):
 class Direct(Builders):
     """The program's own text is the reply; the node keeps the cursor.  Built by `direct`."""
 
-    text: str = field(validator=_is_text)
+    text: str = field(converter=_as_str, validator=_is_text)
 
 
 @final
@@ -189,7 +199,7 @@ class Direct(Builders):
 class Finish(Builders):
     """The graph completes with the program's own text.  Built by `finish`."""
 
-    text: str = field(validator=_is_text)
+    text: str = field(converter=_as_str, validator=_is_text)
 
 
 @final
@@ -206,7 +216,10 @@ def go(target: type[StageType], /) -> Go[StageType]:
     Raises:
         InvalidResponse: `target` is not a stage's class.  Rules A3, B4.
     """
-    return _bare_go(target) if _placed(target) else Go(target=target)
+    try:
+        return _bare_go(target)
+    except TypeError:  # not hashable, so no class: the response says what is wrong
+        return Go(target=target)
 
 
 @lru_cache(maxsize=256)
@@ -243,7 +256,7 @@ def fanout(*workers: type[Worker[Any, Any, Any]]) -> Fanout[Worker[Any, Any, Any
 
 def stay(text: str, /) -> Stay:
     """Tell the model what is wrong, from a tool handler; its loop goes on."""
-    return Stay(text=text)
+    return Stay(text=plain("stay", text))
 
 
 def direct(text: str, /) -> Direct:

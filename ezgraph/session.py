@@ -33,8 +33,8 @@ _GROWING: Final = Lock()
 class History(Sequence[Message]):
     """An immutable sequence of messages; appending costs what is appended, whatever the length.  Rule F7.
 
-    A view of the first `length` items of a list that views share.  The longest view appends in place, where no other
-    view can see it; any other appends to a copy.
+    A view of the first `length` items of a list that views share.  What is appended goes into the list where no other
+    view can see it, or is there already (a step's own view of what it then publishes); else into a copy.
     """
 
     __slots__ = ("_items", "_length")
@@ -47,8 +47,12 @@ class History(Sequence[Message]):
         keep = self._length - drop
         new = object.__new__(History)
         with _GROWING:
-            new._items = self._items if keep == len(self._items) else self._items[:keep]
-            new._items.extend(messages)
+            there = self._items[keep : keep + len(messages)]
+            if all(old is one for old, one in zip(there, messages, strict=False)):
+                new._items = self._items
+            else:
+                new._items, there = self._items[:keep], []
+            new._items.extend(messages[len(there) :])
         new._length = keep + len(messages)
         return new
 

@@ -758,7 +758,7 @@ def test_a6_text_is_an_output_only_where_the_type_is_str() -> None:
         (None, None, True),
         (int | None, None, True),
         (str, Direct, True),
-        (int, TaskResult[int] | None, True),
+        (int, TaskResult[int], True),
     ],
     ids=str,
 )
@@ -769,6 +769,13 @@ def test_a6_a_worker_that_can_never_yield(output: Any, returns: Any, yields: Any
     else:
         match = r"(?s)Node: nothing of it yields its output (int|str).*Give it `run`, a tool that returns `TaskResult"
         refused(only(node), "output-type", "Node", match)
+
+
+def test_a6_a_worker_that_may_give_nothing() -> None:
+    node = gives(int, run=method("run", TaskResult[int] | None, Any))
+    match = r"(?s)Node.run: may give nothing, and the output of the worker is int.*Always give a task_result"
+    refused(only(node), "output-type", "Node.run", match)
+    compiled(only(gives(int | None, run=method("run", TaskResult[int] | None, Any))))
 
 
 def test_a6_a_model_driven_worker_yields_by_a_tool_or_as_text() -> None:

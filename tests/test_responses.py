@@ -33,8 +33,10 @@ from ezgraph import (
     StageContext,
     StepFailed,
     TaskResult,
+    ToolCall,
     Usage,
     Worker,
+    assistant,
     direct,
     direct_to,
     fanout,
@@ -47,7 +49,7 @@ from ezgraph import (
     user,
 )
 from ezgraph.algebra.acceptance import yielded
-from ezgraph.models import ScriptedModel, call
+from ezgraph.models import ModelReply, ScriptedModel, call
 from ezgraph.responses import RESPONSES, UNSET, Builders, Stay
 from ezgraph.runtime.compiled import CompiledGraph
 
@@ -596,3 +598,72 @@ def test_c2_a_message_for_the_target_is_kept_as_it_is() -> None:
     app = talk(go(Breaks).with_message("look"), call("act"))
     assert app.invoke("hi", session="s").reply == "whole: look"
     assert instruction("look") in app.load("s").histories["default"]
+
+
+class Shout(str):
+    """A subclass of `str`, as template and data libraries give."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        user(Shout("hi")).text,
+        direct(Shout("hi")).text,
+        finish(Shout("hi")).text,
+        direct_to(Other, Shout("hi")).text,
+        stay(Shout("hi")).text,
+        stay("x").with_tool_feedback(Shout("hi")).feedback,
+        ModelReply(Shout("hi")).text,
+    ],
+)
+def test_l4_a_text_is_a_str_wherever_it_came_from(made: object) -> None:
+    assert type(made) is str
+    assert made == "hi"
+
+
+@pytest.mark.parametrize("build", [user, assistant, direct, finish, stay, ModelReply, stay("x").with_tool_feedback])
+def test_l4_a_text_that_no_store_could_keep_is_refused_where_it_is_made(build: Any) -> None:
+    with pytest.raises(InvalidResponse, match=r"its text holds half a surrogate pair. Clean it"):
+        build("\ud800")
+
+
+ANY_USAGE: Any = Usage
+ANY_TOOLCALL: Any = ToolCall
+ANY_MESSAGE: Any = Message
+ANY_MODELREPLY: Any = ModelReply
+ANY_STAY: Any = stay("x")
+ANY_USER: Any = user
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: ANY_USAGE(12.0), "Usage: input_tokens=12.0. Pass a whole number, 0 or more."),
+        (lambda: ANY_USAGE(-5), "Usage: input_tokens=-5. Pass a whole number"),
+        (lambda: ANY_USAGE(requests=True), "Usage: requests=True. Pass a whole number"),
+        (lambda: ANY_TOOLCALL(3, "t"), "ToolCall: id=3. Pass a str; arguments are JSON text."),
+        (lambda: ANY_TOOLCALL("a", "t", {}), "ToolCall: arguments={}. Pass a str"),
+        (lambda: ANY_USER(5), "user: its text is 5. Pass a str."),
+        (lambda: ANY_MESSAGE("user", 5), "Message: its text is 5. Pass a str."),
+        (lambda: ANY_MESSAGE("user", "x", internal=1), "Message: internal=1. Write instruction(text)"),
+        (lambda: ANY_MESSAGE("assistant", "x", [ToolCall("a", "t")]), "Message: its calls are ["),
+        (
+            lambda: ANY_MODELREPLY(usage={"input_tokens": 3}),
+            "its usage is {'input_tokens': 3}. Pass Usage(",
+        ),
+        (lambda: ANY_MODELREPLY(calls=["t"]), "ModelReply: its calls are ['t']. Pass a tuple of ToolCall."),
+        (
+            lambda: ANY_MODELREPLY(stop="stop"),
+            "ModelReply: stop='stop'. Pass one of (",
+        ),
+        (lambda: ANY_STAY.with_messages(user("y")), "with_messages: one message was given. Pass a list"),
+        (lambda: ANY_STAY.with_cleanup(3), "with_cleanup: 3 cannot be called. Pass a function of no arguments."),
+        (lambda: ANY_STAY.with_usage(3), "with_usage: 3 is no usage. Write with_usage(Usage(input_tokens=...))."),
+    ],
+)
+def test_l4_a_value_of_another_type_is_refused_where_it_is_made(build: Any, told: str) -> None:
+    """What a store could not load again must not get as far as a commit."""
+    with pytest.raises(InvalidResponse, match=re.escape(told)):
+        build()

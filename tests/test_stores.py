@@ -35,7 +35,7 @@ from ezgraph.errors import (
     StoreError,
     StoreUnavailable,
 )
-from ezgraph.session import Delta, Head, Session
+from ezgraph.session import Delta, ErrorRecord, Head, Session
 from ezgraph.stores.contract import Store
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import APPLICATION_ID, SCHEMA, SQLiteStore
@@ -260,8 +260,9 @@ def test_l4_a_damaged_row_is_corrupt_and_not_changed(path: Path, body: str) -> N
 
 def test_l4_what_could_not_be_loaded_is_not_saved(path: Path) -> None:
     with SQLiteStore(path) as store:
+        lone = Delta("c-17", "claims", 1, Head("Intake"), errors=(ErrorRecord(1, "Intake", "E", "\ud800"),))
         with pytest.raises(StateTypeError, match="text that UTF-8 can encode"):
-            commit(store, None, following(None, "\ud800"))
+            commit(store, None, lone)
         with pytest.raises(InvalidInput, match=r"the session id .* is not text that UTF-8 can encode"):
             load(store, "\udfff")
         assert load(store, "c-17") is None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import chain, count, cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 from faults import Await, Awaits, PatientStore, idle, no_other_task, stopped_when
@@ -21,6 +21,7 @@ from transcripts import Asked, all_told, told, valid_for_a_provider
 from ezgraph import (
     BranchFailed,
     CallerError,
+    Conversation,
     Direct,
     EzGraphError,
     ForeignFile,
@@ -55,7 +56,7 @@ from ezgraph import (
     tool_result,
     user,
 )
-from ezgraph.models import ModelReply
+from ezgraph.models import ModelReply, ModelRequest, ScriptedModel
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import TurnEnded
 from ezgraph.stores.memory import MemoryStore
@@ -367,7 +368,7 @@ def test_r1_a_chain_of_n_finishes_and_one_of_n_plus_1_raises_and_resumes(limit: 
         if length == limit:
             assert graph.invoke("go", session="s", step_limit=limit).reply == "done"
             continue
-        with pytest.raises(StepLimit, match=f"limit of {limit} steps.*step_limit={limit * 2}") as caught:
+        with pytest.raises(StepLimit, match=f"limit of {limit} steps.*step_limit={(limit + 1) * 2}") as caught:
             graph.invoke("go", session="s", step_limit=limit)
         assert (caught.value.limit, caught.value.held) == (limit, ("A",))
         assert play.runs["A"] == limit
@@ -833,3 +834,45 @@ def test_x3_two_sessions_of_one_graph_never_mix(order: list[str], disk: bool) ->
 
     with TemporaryDirectory() as folder, SQLiteStore(Path(folder) / "s.db") as store:
         asyncio.run(main(store if disk else MemoryStore()))
+
+
+def test_m2_what_is_no_store_model_or_listener_is_told_at_compile() -> None:
+    graph: Any = Graph("g", entry=C)
+    for wrong, text in (
+        ({"store": "x.db"}, r"store='x\.db': pass SQLiteStore\("),
+        ({"store": MemoryStore}, r"store=<class .*MemoryStore'>: pass SQLiteStore"),
+        ({"model": 3}, r"model=3: pass an object with `async def respond"),
+        ({"model": ScriptedModel("x"), "listener": 3}, r"listener=3: pass a function of one event"),
+        ({"model": ScriptedModel("x"), "end_session": C}, r"end_session=C: pass a list: \[C\]"),
+    ):
+        with pytest.raises(InvalidInput, match=text):
+            graph.compile(**wrong)
+
+
+def test_f5_a_loaded_session_is_read_by_a_nodes_own_type() -> None:
+    def saves(ctx: Any) -> Any:
+        ctx.save(Note(3))
+        return direct("one")
+
+    graph = app(Play(A=[saves]))
+    graph.invoke("hello", session="s")
+    session = graph.load("s")
+    assert_type(graph.read(session, A), Note)
+    assert (graph.read(session, A), graph.read(session, B)) == (Note(3), Note())
+    with pytest.raises(UnknownTarget, match="Stranger"):
+        graph.read(session, Stranger)
+
+
+@pytest.mark.parametrize("reply", ["hi", None, 3])
+def test_m2_a_model_that_gives_no_reply_is_told_what_to_return(reply: Any) -> None:
+    class Wrong:
+        async def respond(self, request: ModelRequest, /) -> Any:
+            return reply
+
+    class Talks(Conversation[None]):
+        """Talk."""
+
+    graph = Graph("g", entry=Talks).compile(model=Wrong())
+    with pytest.raises(StepFailed, match=r"the model's respond\(\) gave .*: return ModelReply\(text=\.\.\.\)"):
+        graph.invoke("hello", session="s")
+    assert graph.load("s").histories == {}

@@ -60,16 +60,17 @@ _BUILDERS: Final[Mapping[type, str]] = {
     TaskResult: "task_result",
 }
 
-_ROUTES: Final = frozenset({Go, Fanout, DirectTo, Finish})
+_ANSWERS: Final[frozenset[type]] = frozenset((Direct, TaskResult))
+_ROUTES: Final[frozenset[type]] = frozenset({Go, Fanout, DirectTo, Finish})
 
 TABLE: Final[Mapping[tuple[Origin, Placement], Permission]] = MappingProxyType(
     {
         ("tool", "conversation"): Permission(_ROUTES | {Stay, Direct, TaskResult}, "refused"),
-        ("tool", "internal"): Permission(frozenset({Stay, Direct, TaskResult}), "refused"),
+        ("tool", "internal"): Permission(_ANSWERS | {Stay}, "refused"),
         ("run", "conversation"): Permission(_ROUTES | {Direct}, "continue"),
-        ("run", "internal"): Permission(frozenset({Direct, TaskResult}), "continue"),
+        ("run", "internal"): Permission(_ANSWERS, "continue"),
         ("response hook", "conversation"): Permission(_ROUTES | {Direct, str}, "output stands"),
-        ("response hook", "internal"): Permission(frozenset({Direct, TaskResult, str}), "output stands"),
+        ("response hook", "internal"): Permission(_ANSWERS | {str}, "output stands"),
     }
 )
 """Table B, for the origins and placements that exist."""

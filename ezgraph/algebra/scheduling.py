@@ -72,13 +72,12 @@ def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
     )
 
 
-def held(plan: Plan, session: Session) -> tuple[str, ...]:
-    """The nodes that only the step limit holds back.  Rule E9."""
-    head, activation = session.head, session.activation
+def held(plan: Plan, session: Session) -> dict[str, int]:
+    """The nodes that only the step limit holds back, each with the depth it would run at.  Rule E9."""
+    head, activation, limit = session.head, session.activation, session.limits.steps
     if activation is None:
-        return (head.cursor,) if head.owed and not head.raised and head.depth > session.limits.steps else ()
-    enabled = _enabled(plan.closure(activation.roots), activation)
-    return tuple(node for node, depth in enabled if depth > session.limits.steps)
+        return {head.cursor: head.depth} if head.owed and not head.raised and head.depth > limit else {}
+    return {node: depth for node, depth in _enabled(plan.closure(activation.roots), activation) if depth > limit}
 
 
 def is_enabled(plan: Plan, session: Session, step: Step) -> bool:

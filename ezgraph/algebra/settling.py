@@ -113,19 +113,14 @@ def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
 
 
 def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) -> Transition:
+    answer = _along_edges(plan, node) if isinstance(outcome.answer, Continue) else outcome.answer
+    if isinstance(answer, Go):
+        return _gone(plan, session, node, answer, outcome)
     head, space = session.head, plan.nodes[node].space
     cells, adds, cursor = outcome.cells, outcome.adds, head.cursor
-    answer = _along_edges(plan, node) if isinstance(outcome.answer, Continue) else outcome.answer
     reply: str | None = None
     opened: Activation | None = None
-    after: Head | None = None
     match answer:
-        case Go(target=target):
-            goal = plan.by_class[target]
-            if answer.state is not UNSET or answer.message is not None:
-                cells, adds = _seeding(session, goal, answer, cells, adds)
-            cursor = goal.id
-            after = Head(cursor, owed=True, run=head.run + 1, depth=head.depth + 1, incoming=answer.message)
         case DirectTo(target=target):
             goal = plan.by_class[target]
             cells, adds = _seeding(session, goal, answer, cells, adds)
@@ -145,19 +140,41 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
             cursor = END if plan.wiring.at_end == "complete" else plan.entry
         case _:
             pass  # Continue: the turn ends with no reply
-    delta = Delta(
+    return Transition(_published(session, node, outcome, Head(cursor, run=head.run + 1), cells, adds, opened), reply)
+
+
+def _gone(plan: Plan, session: Session, node: str, answer: Go[Any], outcome: Published) -> Transition:
+    head, goal = session.head, plan.by_class[answer.target]
+    cells, adds = outcome.cells, outcome.adds
+    if answer.state is not UNSET or answer.message is not None:
+        cells, adds = _seeding(session, goal, answer, cells, adds)
+    after = Head(goal.id, True, False, head.run + 1, head.depth + 1, answer.message)  # noqa: FBT003  owed, not raised
+    return Transition(_published(session, node, outcome, after, cells, adds, None))
+
+
+def _published(  # noqa: PLR0913, PLR0917  the parts of one delta
+    session: Session,
+    node: str,
+    outcome: Published,
+    after: Head,
+    cells: dict[str, object],
+    adds: dict[str, Addition],
+    opened: Activation | None,
+) -> Delta:
+    """The delta of a stage's step.  Input's limits go with its first step; results last as long as the cursor stays."""
+    head = session.head
+    return Delta(
         session.id,
         session.graph,
         session.revision + 1,
-        after or Head(cursor, run=head.run + 1),
+        after,
         None if head.before is None else session.limits,
         cells,
         adds,
         {} if outcome.usage is None else {node: outcome.usage},
         opened,
-        results={} if session.results and cursor != head.cursor else None,
+        results={} if session.results and after.cursor != head.cursor else None,
     )
-    return Transition(delta, reply)
 
 
 @final

@@ -274,6 +274,13 @@ class NodeReader:
                 f"nothing of it yields its output {shown(output)}",
                 f"Give it `run`, a tool that returns `TaskResult[{shown(output)}]`, or an on_response that does.",
             )
+        elif by_code and NoneType in kinds and not _fits(None, output):
+            problem(
+                "output-type",
+                "run",
+                f"may give nothing, and the output of the worker is {shown(output)}",
+                "Always give a task_result, or make the output `... | None`.",
+            )
 
 
 def _end_session(_self: object, _ctx: object, farewell: str) -> None:

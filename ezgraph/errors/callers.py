@@ -69,14 +69,15 @@ class StepLimit(CallerError):
     Attributes:
         limit: Node runs allowed in a row.
         held: The nodes that did not start.
+        depth: How many runs in a row the turn would come to with the next of them.
     """
 
-    def __init__(self, session: str, limit: int, held: Sequence[str]) -> None:
-        self.limit, self.held = limit, tuple(held)
+    def __init__(self, session: str, limit: int, held: Sequence[str], depth: int) -> None:
+        self.limit, self.held, self.depth = limit, tuple(held), depth
         super().__init__(
             session,
             f"session {session!r}: {', '.join(held)} did not start: the turn reached its limit of {limit} steps. "
-            f"Go on with arecover({session!r}, step_limit={limit * 2}), or look for a loop.",
+            f"Go on with arecover({session!r}, step_limit={depth * 2}), or look for a loop.",
         )
 
 
@@ -90,7 +91,7 @@ class BranchFailed(CallerError):
 
     def __init__(self, session: str, failures: Sequence[NodeError], held: Sequence[str] = ()) -> None:
         self.failures, self.held = tuple(failures), tuple(held)
-        told = "; ".join(str(e) for e in failures)
+        told = "; ".join(str(e).removesuffix(".") for e in failures)
         more = f" The step limit held back {', '.join(held)}." if held else ""
         super().__init__(
             session,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Literal, Protocol, TypeAlias, final, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 
-from ezgraph.messages import Message, ToolCall, Usage
+from ezgraph.errors import InvalidResponse
+from ezgraph.messages import Message, ToolCall, Usage, plain
 
 StopReason: TypeAlias = Literal["complete", "length", "filtered"]
 """Why a model stopped: it was done (with text, calls or both), it ran out of tokens, or it was cut off by a filter."""
@@ -49,6 +50,25 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
 
 
+def _as_plain(text: object) -> str:
+    return plain("ModelReply", text)
+
+
+def _are_calls(_: object, __: object, calls: object) -> None:
+    if type(calls) is not tuple or any(type(call) is not ToolCall for call in calls):
+        raise InvalidResponse("ModelReply", f"its calls are {calls!r}", "Pass a tuple of ToolCall.")
+
+
+def _is_usage(_: object, __: object, usage: object) -> None:
+    if type(usage) is not Usage:
+        raise InvalidResponse("ModelReply", f"its usage is {usage!r}", "Pass Usage(input_tokens=..., ...).")
+
+
+def _is_reason(_: object, __: object, stop: object) -> None:
+    if stop not in get_args(StopReason):
+        raise InvalidResponse("ModelReply", f"stop={stop!r}", f"Pass one of {get_args(StopReason)}.")
+
+
 @final
 @frozen
 class ModelReply:
@@ -61,10 +81,10 @@ class ModelReply:
         stop: Why it stopped; anything but `complete` fails the step.
     """
 
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    usage: Usage = Usage()  # noqa: RUF009  a frozen value
-    stop: StopReason = "complete"
+    text: str = field(default="", converter=_as_plain)
+    calls: tuple[ToolCall, ...] = field(default=(), validator=_are_calls)
+    usage: Usage = field(default=Usage(), validator=_is_usage)
+    stop: StopReason = field(default="complete", validator=_is_reason)
 
 
 class Model(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 from msgspec.structs import replace
@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from ezgraph.algebra.scheduling import begun, is_completed, is_owed, new_session, recovering, work_left
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
-from ezgraph.errors import InvalidInput, RunningLoop, SessionCompleted, UnfinishedWork, UnknownSession
+from ezgraph.errors import InvalidInput, InvalidResponse, RunningLoop, SessionCompleted, UnfinishedWork, UnknownSession
 from ezgraph.graph import AtEnd, Definition, OnConflict
 from ezgraph.messages import Message, user
 from ezgraph.models.contract import Model
-from ezgraph.nodes import Conversation
+from ezgraph.nodes import Conversation, Node
 from ezgraph.plan import Plan, Wiring
 from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
 from ezgraph.runtime.executor import Executor
@@ -26,6 +26,8 @@ from ezgraph.session import CONTEXT, Session, Turn
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 from ezgraph.stores.memory import MemoryStore
+
+Value = TypeVar("Value")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
@@ -62,6 +64,14 @@ class CompiledGraph:
         _check_choice("at_end", at_end, ("complete", "wait"))
         if max_branches is not None:
             _check_positive("max_branches", max_branches)
+        if store is not None:
+            _check_has("store", store, ("load", "commit"), 'SQLiteStore("sessions.db")')
+        if model is not None:
+            _check_has("model", model, ("respond",), "an object with `async def respond(self, request)`")
+        if listener is not None and not callable(listener):
+            raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
+        if isinstance(end_session, type):
+            raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
         plan = plan_of(definition, Wiring(model, tuple(end_session), on_conflict, at_end, max_branches))
         states = {spec.id: spec.state for spec in plan.nodes.values()}
         outputs = {spec.id: spec.output for spec in plan.nodes.values() if spec.placement == "internal"}
@@ -196,6 +206,17 @@ class CompiledGraph:
             raise UnknownSession(session)
         return found
 
+    def read(self, session: Session, node: type[Node[Value, Any]]) -> Value:
+        """A node's state in a loaded session, by its own type.  Rules F5, F8.
+
+        Raises:
+            NoState: Nothing has written it, and its type has no value without arguments.
+            UnknownTarget: The graph has no such node.
+        """
+        spec = self.plan.find("read()", node)
+        state = session.cells[spec.id] if spec.id in session.cells else spec.initial_state("read()", self.plan)
+        return cast("Value", state)
+
     def unfinished(self, session: Session) -> tuple[str, ...]:
         """What an earlier turn left undone in a loaded session, in words; empty where nothing is.  Rule G6."""
         return work_left(self.plan, session)
@@ -241,7 +262,10 @@ def _guarded(listeners: Sequence[Listener]) -> Listener | None:
 
 def _as_message(message: object) -> Message:
     if isinstance(message, str):
-        message = user(message)
+        try:
+            message = user(message)
+        except InvalidResponse as error:
+            raise InvalidInput("", f"the message cannot be taken: {error}") from None
     if not isinstance(message, Message) or message.role != "user":
         raise InvalidInput("", f"the message is {message!r}: pass a str, or user(...).")
     if not message.text.strip():
@@ -264,6 +288,11 @@ def _check_positive(name: str, number: object) -> None:
 def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
     if given not in choices:
         raise InvalidInput("", f"{name}={given!r}: pass one of {', '.join(map(repr, choices))}.")
+
+
+def _check_has(name: str, given: object, methods: Sequence[str], instead: str) -> None:
+    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+        raise InvalidInput("", f"{name}={given!r}: pass {instead}, made and not as a class.")
 
 
 def _check_no_loop(call: str, instead: str) -> None:

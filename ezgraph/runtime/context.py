@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from ezgraph.errors import NoResult, StateTypeError, StepOver
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
-from ezgraph.session import CONTEXT, Addition, Session
+from ezgraph.session import CONTEXT, Addition, History, Session
 
 if TYPE_CHECKING:
     from ezgraph.nodes import Node, Stage, Worker
@@ -119,9 +119,11 @@ class Context(Generic[State, Shared_co]):
     def history(self) -> Sequence[Message]:
         """The messages of this node's history space, with what this step added.  A worker's is private to its run."""
         space = self._spec.space
-        published = self._session.histories.get(space, ()) if space else ()
+        published = self._session.histories.get(space) if space else None
         added = self._adds.get(space)
-        return (*published[: len(published) - added.drop], *added.messages) if added else published
+        if added is None:
+            return published or ()
+        return (published or History()).extended(added.messages, added.drop)
 
     # ---------------------------------------------------------------------------------------------- the engine's side
 

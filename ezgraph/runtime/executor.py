@@ -60,12 +60,13 @@ class Executor:
             StepLimit: The chain reached the limit.  Rule E9.
             RevisionConflict: Another turn committed first.  Rule L2.
         """
+        plan, store, codec = self.plan, self.store, self.codec
         spent: list[Usage] = []
         reply: str | None = None
         task = asyncio.current_task()
         asked = 0 if task is None else task.cancelling()
         failures: dict[str, NodeError] = {}
-        while steps := ready(self.plan, session):
+        while steps := ready(plan, session):
             if session.activation is not None:
                 session = await _Branches(self, listener, failures, spent).drive(session)
                 reply = None
@@ -74,16 +75,16 @@ class Executor:
             if listener is not None:
                 listener(StepStarted(session.id, step.node, step.run))
             try:
-                outcome = await run_step(self.plan, session, step, listener)
+                outcome = await run_step(plan, session, step, listener)
             except NodeError as error:
                 await self._log(session, step, error, listener)
                 raise
             if task is not None and task.cancelling() > asked:
                 raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
-            transition = settle(self.plan, session, step, outcome) or _stale(step)
+            transition = settle(plan, session, step, outcome) or _stale(step)
             delta, reply = transition.delta, transition.reply
             session = apply(session, delta)
-            pending = self.store.commit(session, delta, self.codec)
+            pending = store.commit(session, delta, codec)
             if pending is not None:
                 await shielded(pending)
             if outcome.usage is not None:
@@ -110,9 +111,9 @@ class Executor:
         if failures:
             rank = self.plan.topology.rank
             named = [failures[node] for node in sorted(failures, key=rank.__getitem__)]
-            raise BranchFailed(session.id, named, waiting)
+            raise BranchFailed(session.id, named, tuple(waiting))
         if waiting:
-            raise StepLimit(session.id, session.limits.steps, waiting)
+            raise StepLimit(session.id, session.limits.steps, tuple(waiting), max(waiting.values()))
 
 
 def _settled(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition:
@@ -125,8 +126,8 @@ def _stale(step: Step) -> Never:
 
 
 def failure(error: NodeError) -> Failed:
-    """A step that raised, as an outcome."""
-    return Failed(type(error).__name__, str(error))
+    """A step that raised, as an outcome, in text that every store can keep."""
+    return Failed(type(error).__name__, str(error).encode("utf-8", "replace").decode())
 
 
 @final

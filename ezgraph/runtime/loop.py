@@ -94,9 +94,11 @@ class _Loop:
     async def round(self, prompt: str) -> Routing | str | None:
         """One model message and its calls: a route or an output, or None where the loop goes on."""
         spec, ctx = self.spec, self.ctx
-        request = ModelRequest(spec.id, ctx.session, prompt, tuple(ctx.history), spec.offered)
-        reply = await self.model.respond(request)
+        request = ModelRequest(spec.id, ctx.session, prompt, ctx.history, spec.offered)
+        reply: object = await settled(self.model.respond(request))
         await self.clean_up()
+        if not isinstance(reply, ModelReply):
+            raise TypeError(f"the model's respond() gave {reply!r}: return ModelReply(text=...)")
         ctx._spend(reply.usage)
         self._check(reply)
         calls = fresh_ids(reply.calls)
