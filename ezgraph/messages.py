@@ -155,3 +155,5 @@ def check_message(call: str, message: Message) -> None:
         problem = "an assistant message with calls" if message.calls else "a tool message"
         mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."
         raise InvalidResponse(call, f"{problem} was given", mend)
+    if not message.text.strip():
+        raise InvalidResponse(call, "the message is empty", "Say something, or leave it out.")

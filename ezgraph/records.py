@@ -255,7 +255,7 @@ def _refused(tp: Any, cls: type, args: tuple[Any, ...]) -> Shape:
 # ------------------------------------------------------------------------------------------------------------- records
 
 
-def _attrs_record(tp: Any, cls: Any) -> Shape:
+def _attrs_record(tp: Any, cls: Any) -> Shape:  # noqa: PLR0911  a line for each reason
     told = describe(cls)
     # attrs marks a frozen class by nothing else that all its versions have.
     if getattr(cls.__setattr__, "__name__", "") != "_frozen_setattrs":
@@ -264,6 +264,9 @@ def _attrs_record(tp: Any, cls: Any) -> Shape:
         return Wrong(f"{told} is not equal by value", "Leave eq on, and let it be no exception.")
     if "__attrs_init__" in cls.__dict__:
         return Wrong(f"{told} has its own __init__, which a load could not call", "Write a classmethod in its place.")
+    if hasattr(cls, "__attrs_post_init__"):
+        mend = "Check in a field's validator; compute in a property."
+        return Wrong(f"{told} has __attrs_post_init__, which a load would run once more", mend)
     fields = cast("tuple[Attribute[Any], ...]", cls.__attrs_attrs__)
     for one in fields:
         if not one.init:

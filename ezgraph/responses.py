@@ -58,14 +58,14 @@ class Builders:
         usage: Added to the accounting of the node.
         feedback: From a tool only: what the model reads as the call's result.
         messages: From a tool only: extra messages for the current history, after all results of the batch.
-        cleanup: From a tool only: run once, after the model has seen the result or when the step ends before.
+        cleanups: From a tool only: each run once, after the model has seen the result or when the step ends before.
             Process-local: never stored, and outside equality.
     """
 
     usage: Usage | None = None
     feedback: str | None = None
     messages: tuple[Message, ...] = ()
-    cleanup: Callable[[], object] | None = field(default=None, eq=False)
+    cleanups: tuple[Callable[[], object], ...] = field(default=(), eq=False, repr=False)
 
     def with_usage(self, usage: Usage) -> Self:
         """Add `usage` to the accounting of the node that answers."""
@@ -88,7 +88,7 @@ class Builders:
         """Call `cleanup` once, when the model has seen the result or the step ends.  Rule B5: from a tool only."""
         if not callable(cleanup):
             raise InvalidResponse("with_cleanup", f"{cleanup!r} cannot be called", "Pass a function of no arguments.")
-        return evolve(self, cleanup=cleanup)
+        return evolve(self, cleanups=(*self.cleanups, cleanup))
 
 
 def _named(value: object) -> str:

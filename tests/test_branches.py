@@ -351,9 +351,10 @@ def test_b6_a_worker_that_answers_wrongly_is_a_failed_branch(answer: Any, error:
 
 def test_e9_a_failed_turn_names_what_the_step_limit_held_back_besides() -> None:
     graph = app(Play(A=lambda ctx: fanout(W1, W3), W1=raising))
-    with pytest.raises(BranchFailed, match="step limit held back W4") as caught:
+    with pytest.raises(BranchFailed, match="the limit of 2 steps held back W4") as caught:
         graph.invoke("go", session="s", step_limit=2)
-    assert caught.value.held == ("W4",)
+    assert caught.value.limit is not None
+    assert (caught.value.limit.limit, caught.value.limit.held) == (2, ("W4",))
 
 
 def test_g3_a_cancelled_turn_stops_its_branches_and_leaves_no_task() -> None:

@@ -164,9 +164,9 @@ def test_g9_direct_to_another_space_tells_both() -> None:
     app, model = office(call("send"), "here I am")
     assert app.invoke("hi", session="s").reply == "please wait"
     assert history(app)[-1] == "assistant: please wait"
-    assert history(app, "back") == ["assistant: please wait"]
+    assert history(app, "back") == ["user*: Begin.", "assistant: please wait"]
     app.invoke("well?", session="s")
-    assert spoken(model.requests[-1].messages) == ["assistant: please wait", "user: well?"]
+    assert spoken(model.requests[-1].messages) == ["user*: Begin.", "assistant: please wait", "user: well?"]
 
 
 def test_g9_direct_to_in_one_space_tells_it_once() -> None:

@@ -189,7 +189,7 @@ def seen_by_model(app: CompiledGraph, model: ScriptedModel) -> list[str]:
     ("used", "seen"),
     [
         (None, "user: hi"),
-        ("replaced", "user: replaced"),
+        ("replaced", "user*: replaced"),
         (instruction("replaced"), "user*: replaced"),
         (user("hi"), "user: hi"),
     ],
@@ -210,7 +210,7 @@ def test_g2_on_enter_replaces_the_incoming_message_in_the_history(used: Any, see
         ("look", None, instruction("look"), ["user*: look"]),
         ("look", instruction("look"), instruction("look"), ["user*: look"]),
         (user("look"), None, user("look"), ["user: look"]),
-        (user("look"), "replaced", user("look"), ["user: replaced"]),
+        (user("look"), "replaced", user("look"), ["user*: replaced"]),
         (None, None, None, ["user*: Begin."]),
         (None, "my task", None, ["user*: my task"]),
         (None, user("my task"), None, ["user: my task"]),
@@ -234,7 +234,7 @@ def test_g2_on_enter_receives_what_was_forwarded_or_nothing(
 def test_g2_the_trailing_message_of_a_shared_space_is_the_incoming_one() -> None:
     node, model = Entered("replaced"), ScriptedModel("spoken")
     app = Graph("g", entry=Gate).stages(Gate(space="default"), node).compile(model=model)
-    assert seen_by_model(app, model) == ["user: replaced"]
+    assert seen_by_model(app, model) == ["user*: replaced"]
     assert node.seen == [user("hi")]
 
 
@@ -276,7 +276,7 @@ class Leading(GraphNode[None]):
 @pytest.mark.parametrize(
     ("brief", "used", "seen"),
     [
-        (True, "replaced", ["user: replaced", "user*: appended"]),
+        (True, "replaced", ["user*: replaced", "user*: appended"]),
         (True, None, ["user: look", "user*: appended"]),
         (False, "task", ["user*: appended", "user*: task"]),
         (False, None, ["user*: appended"]),

@@ -391,7 +391,7 @@ class Machine(RuleBasedStateMachine):
         elif end["failed"]:
             assert isinstance(outcome, BranchFailed)
             assert [failure.node for failure in outcome.failures] == end["failed"]
-            assert list(outcome.held) == held
+            assert (list(outcome.limit.held) if outcome.limit else []) == held
         elif held:
             assert isinstance(outcome, StepLimit)
             assert list(outcome.held) == held

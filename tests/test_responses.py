@@ -117,12 +117,12 @@ def test_a1_a_builder_returns_a_new_value(kind: type) -> None:
             continue
         response: Any = MAKERS[kind]()
         built = build(response)
-        cleanups = built.cleanup, response.cleanup
+        cleanups = built.cleanups, response.cleanups
         assert built is not response
         assert type(built) is kind
         assert response == MAKERS[kind](), f"{name} changed what it was called on"
         if name == "with_cleanup":
-            assert cleanups == (_clean, None)
+            assert cleanups == ((_clean,), ())
             assert built == MAKERS[kind](), "a cleanup is outside equality"
         else:
             assert built != response

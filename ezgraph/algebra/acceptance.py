@@ -82,7 +82,7 @@ def _as_text(spec: NodeSpec, value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value, order="deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OutputError(
             spec.id,

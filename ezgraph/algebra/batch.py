@@ -74,7 +74,7 @@ def summary_of(outcome: Response[Any] | Ended) -> Summary:
 
 
 def _route_part(response: Builders) -> Any:
-    return evolve(cast("Any", response), usage=None, feedback=None, messages=(), cleanup=None)
+    return evolve(cast("Any", response), usage=None, feedback=None, messages=(), cleanups=())
 
 
 def collect(one: Summary, other: Summary) -> Summary:

@@ -108,7 +108,7 @@ def has_tool_effects(response: object) -> bool:
     """Whether a response carries an effect of the tool loop.  Rule B5."""
     if not isinstance(response, Builders):
         return False
-    return response.feedback is not None or response.cleanup is not None or bool(response.messages)
+    return response.feedback is not None or bool(response.cleanups or response.messages)
 
 
 def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from ezgraph.algebra.batch import Conflict, Ended, Routing
-from ezgraph.messages import ToolCall
+from ezgraph.messages import Message, ToolCall
 from ezgraph.responses import Response, Stay, TaskResult
 
 NEUTRAL: Final = "Done."
@@ -40,6 +40,19 @@ def _result(outcome: Response[Any] | Ended, decision: Ended | Conflict | Routing
     if isinstance(outcome, Stay):
         return outcome.text
     return ACCEPTED if isinstance(outcome, TaskResult) else NEUTRAL
+
+
+def extra_messages(
+    outcomes: Sequence[Response[Any] | Ended], decision: Ended | Conflict | Routing | None
+) -> tuple[Message, ...]:
+    """What `with_messages` appends after the results, in call order; a route that is refused appends nothing."""
+    refused = isinstance(decision, Conflict | Ended)
+    return tuple(
+        message
+        for outcome in outcomes
+        if not isinstance(outcome, Ended) and (isinstance(outcome, Stay) or not refused)
+        for message in outcome.messages
+    )
 
 
 def fresh_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:

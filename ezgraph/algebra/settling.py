@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ezgraph.algebra.scheduling import Step, depth_of, is_enabled
-from ezgraph.messages import Message, Usage, assistant
+from ezgraph.messages import Message, Usage, assistant, instruction
 from ezgraph.plan import NodeSpec, Plan
 from ezgraph.responses import UNSET, DirectTo, Fanout, Finish, Go
 from ezgraph.session import END, Activation, Addition, Delta, ErrorRecord, Head, Row, Session
@@ -125,6 +125,8 @@ def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) 
             goal = plan.by_class[target]
             cells, adds = _seeding(session, goal, answer, cells, adds)
             cursor, reply = goal.id, answer.text
+            if goal.seed is not None and goal.space != space and _last(session, goal.space, adds) is None:
+                adds = _adding(adds, goal.space, instruction(goal.seed))  # no history begins with an answer (rule G2)
             for told in dict.fromkeys((space, goal.space)):
                 adds = _adding(adds, told, assistant(reply))
         case Finish() | Reply():

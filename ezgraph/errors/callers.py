@@ -86,16 +86,16 @@ class BranchFailed(CallerError):
 
     Attributes:
         failures: The errors, each with its `node`, in dispatch order.
-        held: The steps that the step limit held back besides.
+        limit: The step limit that held other steps back besides, or None.  Rule E9.
     """
 
-    def __init__(self, session: str, failures: Sequence[NodeError], held: Sequence[str] = ()) -> None:
-        self.failures, self.held = tuple(failures), tuple(held)
+    def __init__(self, session: str, failures: Sequence[NodeError], limit: StepLimit | None = None) -> None:
+        self.failures, self.limit = tuple(failures), limit
         told = "; ".join(str(e).removesuffix(".") for e in failures)
-        more = f" The step limit held back {', '.join(held)}." if held else ""
+        more = f". Besides, the limit of {limit.limit} steps held back {', '.join(limit.held)}" if limit else ""
         super().__init__(
             session,
-            f"session {session!r}: {len(failures)} of its branches failed: {told}.{more} "
+            f"session {session!r}: {len(failures)} of its branches failed: {told}{more}. "
             f"Call arecover({session!r}) to run what is missing.",
         )
 

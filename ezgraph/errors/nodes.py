@@ -26,10 +26,12 @@ class InvalidResponse(NodeError):
 
     Attributes:
         call: The builder that was called, such as `fanout`.
+        problem: What is wrong.
+        mend: What to write instead.
     """
 
     def __init__(self, call: str, problem: str, mend: str) -> None:
-        self.call = call
+        self.call, self.problem, self.mend = call, problem, mend
         super().__init__("", f"{call}: {problem}. {mend}")
 
 

@@ -33,10 +33,11 @@ class CorruptSession(StoreError):
     Attributes:
         session: The session's id.
         path: Where in the stored document.
+        problem: Why it does not load there.
     """
 
     def __init__(self, store: str, session: str, path: str, problem: str) -> None:
-        self.session, self.path = session, path
+        self.session, self.path, self.problem = session, path, problem
         super().__init__(
             store,
             f"session {session!r} in {store} does not load: {path}: {problem}. It was not changed.",

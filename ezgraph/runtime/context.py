@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar
 
-from ezgraph.errors import NoResult, StateTypeError, StepOver
+from ezgraph.errors import InvalidResponse, NoResult, StateTypeError, StepOver
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
 from ezgraph.session import CONTEXT, Addition, History, Session
@@ -189,9 +189,13 @@ class StageContext(Context[State, Shared_co]):
 
         Raises:
             UnknownTarget: The graph has no such stage.
-            InvalidResponse: It is a call, or the result of one.
+            InvalidResponse: It is empty, a call or the result of one, or `stage` is a worker.
         """
         if self._over:
             raise StepOver(self._spec.id)
         check_message("append", message)
-        self._add(self._plan.find(self._spec.id, stage).space, message)
+        spec = self._plan.find(self._spec.id, stage)
+        if not spec.space:
+            what = f"{spec.id} is a worker, whose messages are private to a run"
+            raise InvalidResponse("append", what, "Name a stage, or write the worker's state.")
+        self._add(spec.space, message)

@@ -69,7 +69,6 @@ class Executor:
         while steps := ready(plan, session):
             if session.activation is not None:
                 session = await _Branches(self, listener, failures, spent).drive(session)
-                reply = None
                 continue
             step = steps[0]
             if listener is not None:
@@ -108,12 +107,15 @@ class Executor:
 
     def _check_end(self, session: Session, failures: dict[str, NodeError]) -> None:
         waiting = held(self.plan, session)
+        limit = None
+        if waiting:
+            limit = StepLimit(session.id, session.limits.steps, tuple(waiting), max(waiting.values()))
         if failures:
             rank = self.plan.topology.rank
             named = [failures[node] for node in sorted(failures, key=rank.__getitem__)]
-            raise BranchFailed(session.id, named, tuple(waiting))
-        if waiting:
-            raise StepLimit(session.id, session.limits.steps, tuple(waiting), max(waiting.values()))
+            raise BranchFailed(session.id, named, limit)
+        if limit is not None:
+            raise limit
 
 
 def _settled(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast, final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ezgraph.algebra.acceptance import Accepted, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
 from ezgraph.algebra.ownership import check_response
-from ezgraph.algebra.results import fresh_ids, results_of
+from ezgraph.algebra.results import extra_messages, fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
 from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
@@ -41,6 +41,8 @@ async def converse(plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener:
     try:
         await loop.enter()
         prompt = await settled(spec.node.prompt(ctx))
+        if not isinstance(prompt, str):
+            raise TypeError(f"{spec.id}.prompt gave {prompt!r}: return a str")
         for _ in range(spec.rounds):
             routing = await loop.round(prompt)
             if routing is not None:
@@ -70,7 +72,7 @@ class _Loop:
         if spec.on_enter:
             used = await settled(spec.node.on_enter(ctx, trailing))
             if isinstance(used, str):
-                used = instruction(used) if trailing is None else evolve(trailing, text=used)
+                used = instruction(used)  # the program's words, also in the customer's place (rule C3)
             if used is not None and used != trailing:
                 check_message("on_enter", used)
                 if trailing is None:
@@ -135,7 +137,7 @@ class _Loop:
                 self.listener(ToolAnswered(ctx.session, spec.id, call.id, result))
         answers = (tool_result(call.id, result) for call, result in zip(calls, results, strict=True))
         added = ctx._adds[spec.space]  # results stand directly after the calls, before what handlers appended here
-        messages = (*added.messages[:asked], *answers, *added.messages[asked:], *_extra(outcomes))
+        messages = (*added.messages[:asked], *answers, *added.messages[asked:], *extra_messages(outcomes, decision))
         ctx._adds[spec.space] = Addition(messages, added.drop)
         if isinstance(decision, Ended):
             return Finish(text=decision.farewell)
@@ -159,8 +161,7 @@ class _Loop:
         try:
             response: Outcome = await self._handled(tool, arguments)
             if isinstance(response, Builders):
-                if response.cleanup is not None:
-                    self.cleanups.append(response.cleanup)  # due even where the response is refused
+                self.cleanups.extend(response.cleanups)  # due even where the response is refused
                 for message in response.messages:
                     check_message("with_messages", message)
             check_response(self.plan, spec, tool.handler, response)
@@ -209,9 +210,3 @@ class _Loop:
 
 def _farewell(text: str) -> Outcome:
     return Ended(text) if text.strip() else Stay(text="farewell: say something, the customer reads it.")
-
-
-def _extra(outcomes: list[Outcome]) -> Iterator[Message]:
-    for outcome in outcomes:
-        if not isinstance(outcome, Ended):
-            yield from outcome.messages

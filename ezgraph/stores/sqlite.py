@@ -71,7 +71,7 @@ class SQLiteStore:
         InvalidInput: The path is no file's.
     """
 
-    def __init__(self, path: str | PathLike[str], *, timeout: float = 5.0, keep: int = 64) -> None:
+    def __init__(self, path: str | PathLike[str], *, timeout: float = 5.0, keep: int = 1024) -> None:
         text = fsdecode(fspath(path))
         if text == ":memory:":
             raise InvalidInput("", "SQLiteStore(':memory:') would forget its sessions. Use MemoryStore().")

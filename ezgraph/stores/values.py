@@ -6,7 +6,7 @@ Every hook is strict: what it would not dump it does not load.  The text around 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Flag
@@ -119,9 +119,9 @@ class Values(Strict):
         rows = NewType("rows", dict)  # type: ignore[type-arg]
         for tp, types in ((cells, states), (results, outputs), (usage, dict.fromkeys(states, Usage))):
             self._register_by_name(tp, types)
-        nodes = [name for name in states if name != CONTEXT]
-        node, worker, count = Literal[(*nodes,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
-        self._part(Head, cursor=Literal[(*nodes, END)])
+        stages = [name for name in states if name != CONTEXT and name not in outputs]  # rule B4: never a worker
+        stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
+        self._part(Head, cursor=Literal[(*stages, END)])
         kinds = {
             name: self._part(Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=Usage)
             for name, tp in outputs.items()
@@ -141,7 +141,7 @@ class Values(Strict):
         self._part(
             Activation,
             id=count,
-            parent=node,
+            parent=stage,
             roots=workers,
             depth=count,
             rows=rows,
@@ -185,7 +185,7 @@ class Values(Strict):
             if type(value) is not dict:
                 raise Misfit("an object", value)
             parts = [loads.get(name) or (name, partial(_refuse, types)) for name in value]
-            return dict(zip(value, each(tp, _named_items(value), parts), strict=True))
+            return dict(zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts), strict=True))
 
         self.register_structure_hook(tp, load)
         self.register_unstructure_hook(tp, lambda value: {name: dumps[name](one) for name, one in value.items()})
@@ -218,20 +218,10 @@ class Values(Strict):
         return structure
 
     def record(self, tp: Any, parts: Sequence[Attribute[Any]] | None = None, build: Any = None) -> Hook:
-        """The hook of named fields.  A post-init may change what it was given: then it is not what was saved."""
+        """The hook of named fields."""
         if parts is None and tp not in self._records:
             parts = attributes(tp)  # without `Annotated`: what it says is not of the format
-        hook = super().record(tp, parts, build)
-        if not hasattr(tp, "__attrs_post_init__"):
-            return hook
-
-        def structure(value: Any, _: Any) -> object:
-            made = hook(value, tp)
-            dumped = self.unstructure(made, tp)
-            each(tp, _named_items(value), ((dumped[name], _unchanged) for name in value))
-            return made
-
-        return structure
+        return super().record(tp, parts, build)
 
     def _dump_record(self, tp: Any) -> Dump:
         if tp in self._dumps:  # made, or in the making where it holds itself
@@ -251,15 +241,6 @@ class Values(Strict):
 
 def _as_it_is(value: Any) -> Any:
     return value
-
-
-def _named_items(value: dict[str, Any]) -> Iterator[tuple[Name, Any]]:
-    return ((Name(name), one) for name, one in value.items())
-
-
-def _unchanged(value: Any, dumped: Any) -> None:
-    if value != dumped:
-        raise ValueError("__attrs_post_init__ changed it")
 
 
 def _refuse(known: Mapping[str, Any], _: Any, name: str) -> NoReturn:
