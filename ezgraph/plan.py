@@ -255,7 +255,7 @@ class Plan:
 
     graph: str
     entry: str
-    context: object
+    context: Any
     context_type: object
     context_check: Check
     nodes: Mapping[str, NodeSpec]
