@@ -170,6 +170,11 @@ class _Tests:
         test: Test = eval(f"lambda value: {self._source(tp, 'value', 'value', 0)}", self._names)  # noqa: S307
         return test
 
+    def _further(self, cls: type, of: str) -> str:
+        """The test of a scalar besides its type; most text passes without a call."""
+        test = f"{self._named(LEAF_TESTS[cls][0])}({of})"
+        return f"({of}.isascii() or {test})" if cls is str else test
+
     def _named(self, value: object) -> str:
         name = f"_{len(self._names)}"
         self._names[name] = value
@@ -182,7 +187,7 @@ class _Tests:
             case Leaf(cls) if cls is int:
                 return f"type({first}) is {self._named(int)} and {self._named(-_MOST)} < {of} < {self._named(_MOST)}"
             case Leaf(cls):
-                further = f" and {self._named(LEAF_TESTS[cls][0])}({of})" if cls in LEAF_TESTS else ""
+                further = f" and {self._further(cls, of)}" if cls in LEAF_TESTS else ""
                 return f"type({first}) is {self._named(cls)}{further}"
             case Enumeration(cls):
                 return f"type({first}) is {self._named(cls)}"

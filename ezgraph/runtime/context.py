@@ -38,13 +38,13 @@ class Context(Generic[State, Shared_co]):
         plan: Plan,
         spec: NodeSpec,
         session: Session,
-        cells: Mapping[str, object],
+        cells: Mapping[str, Any],
         results: Mapping[str, object],
         incoming: Message | None,
     ) -> None:
         self._plan, self._spec, self._session = plan, spec, session
         self._cells, self._results, self._incoming = cells, results, incoming
-        self._staged: dict[str, object] = {}
+        self._staged: dict[str, Any] = {}
         self._adds: dict[str, Addition] = {}
         self._spent: Usage | None = None
         self._over = False
