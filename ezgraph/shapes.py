@@ -115,10 +115,7 @@ def checker(tp: object) -> Callable[[object], Mismatch | None]:
     """
     if wrong := flaws(tp):
         raise TypeError(f"{describe(tp)}: {wrong[0].path}: {wrong[0].what}. {wrong[0].mend}")
-    fine = _Tests().compiled(tp)
-    if _holds_itself(tp, []):
-        return lambda value: None if not _too_deep(value) and fine(value) else explain(tp, value)
-    return lambda value: None if fine(value) else explain(tp, value)
+    return _Tests().explained(tp)
 
 
 def is_text(text: str) -> bool:
@@ -141,10 +138,10 @@ def _is_fixed(moment: datetime | time) -> bool:
 
 
 # What a value of a scalar type must be besides, to come back equal.
-_MOST: Final = 10**4000  # Python reads no longer numbers from text
+_BITS: Final = 13_288  # Python reads no number of more than about 4000 digits from text
 
 LEAF_TESTS: Final[dict[type, tuple[Test, str]]] = {
-    int: (lambda number: -_MOST < number < _MOST, "of at most 4000 digits"),
+    int: (lambda number: number.bit_length() < _BITS, "of less than 13,288 bits"),
     str: (is_text, "text that UTF-8 can encode"),
     float: (math.isfinite, "a finite number"),
     Decimal: (Decimal.is_finite, "a finite number"),
@@ -170,6 +167,14 @@ class _Tests:
         test: Test = eval(f"lambda value: {self._source(tp, 'value', 'value', 0)}", self._names)  # noqa: S307
         return test
 
+    def explained(self, tp: object) -> Callable[[object], Mismatch | None]:
+        """A function that says where its argument is not of `tp`, or None."""
+        shallow = f"not {self._named(_too_deep)}(value) and " if _holds_itself(tp, []) else ""
+        why = f"{self._named(explain)}({self._named(tp)}, value)"
+        source = f"lambda value: None if {shallow}{self._source(tp, 'value', 'value', 0)} else {why}"
+        check: Callable[[object], Mismatch | None] = eval(source, self._names)  # noqa: S307
+        return check
+
     def _further(self, cls: type, of: str) -> str:
         """The test of a scalar besides its type; most text passes without a call."""
         test = f"{self._named(LEAF_TESTS[cls][0])}({of})"
@@ -185,7 +190,7 @@ class _Tests:
         shape = shape_of(tp)
         match shape:
             case Leaf(cls) if cls is int:
-                return f"type({first}) is {self._named(int)} and {self._named(-_MOST)} < {of} < {self._named(_MOST)}"
+                return f"type({first}) is {self._named(int)} and {of}.bit_length() < {_BITS}"
             case Leaf(cls):
                 further = f" and {self._further(cls, of)}" if cls in LEAF_TESTS else ""
                 return f"type({first}) is {self._named(cls)}{further}"

@@ -7,8 +7,6 @@ writes, `ezgraph.stores` what a store keeps.
 from __future__ import annotations
 
 import json
-import re
-import types
 from collections.abc import (
     Callable,
     Collection,
@@ -26,7 +24,7 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import partial
 from itertools import islice, repeat
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args, get_origin
 from uuid import UUID
 
 from attrs import Attribute
@@ -34,9 +32,10 @@ from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, Ite
 from cattrs.cols import is_mapping
 from cattrs.errors import AttributeValidationNote, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn_from_attrs
-from msgspec import Meta
 
+from ezgraph.limits import LIMITS, metas
 from ezgraph.records import attributes, bare, is_record
+from ezgraph.unions import is_union, members_of, own_fields, tag_of
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
 """Makes a value of what the JSON decoder gave and of its type, or raises; anew each time, so nothing is shared."""
@@ -87,8 +86,8 @@ class Strict(Converter):
         factories: tuple[tuple[Callable[[Any], bool], Callable[[Any], Hook]], ...] = (
             (is_record, self.record),
             (lambda tp: get_origin(tp) is Literal, self._choice),
-            (lambda tp: get_origin(tp) in (Union, types.UnionType), self._union),
-            (lambda tp: get_origin(tp) in _BUILT or get_origin(tp) is tuple, self._series),
+            (is_union, self._union),
+            (lambda tp: get_origin(tp) in BUILT or get_origin(tp) is tuple, self._series),
             (is_mapping, self._mapping),
             (lambda tp: bare(tp) is not tp, self._limited),
         )
@@ -119,6 +118,8 @@ class Strict(Converter):
             + [(m, h) for fits in takers for m, named, h in members if not named and _form(m) is fits]
             for kind, takers in _TAKEN_BY.items()
         }
+        if told_apart := self._classes(tp, dict(ways[dict])):
+            ways[dict] = [(tp, told_apart)]
         expected = self.told(tp)
 
         def structure(value: Any, _: Any) -> object:
@@ -135,11 +136,45 @@ class Strict(Converter):
 
         return structure
 
+    def _classes(self, tp: Any, hooks: Mapping[Any, Hook]) -> Hook | None:
+        """The hook of several classes, where a tag tells which an object is, or fields that no other has."""
+        members = {bare(member): member for member in hooks}
+        if len(members) < 2 or not all(map(is_record, members)):
+            return None
+        fields = {cls: attributes(cls, extras=True) for cls in members}
+        if tag := tag_of(fields):
+            name, tagged = tag
+            allowed: Any = Literal[(*tagged,)]
+
+            def by_tag(value: Any, _: Any) -> object:
+                text = value.get(name, _MISSING)
+                if type(text) is not str or text not in tagged:
+                    wrong = Misfit(self.told(allowed), text)
+                    wrong.add_note(AttributeValidationNote("", name, allowed))
+                    raise ClassValidationError("", [wrong], tp)  # pyright: ignore[reportCallIssue]
+                member = members[tagged[text]]
+                return hooks[member](value, member)
+
+            return by_tag
+        own = own_fields(fields) or {}
+        expected = ", or ".join(f"with {' and '.join(names)}" for names in own.values())
+
+        def by_fields(value: Any, _: Any) -> object:
+            given = {cls: [name for name in names if name in value] for cls, names in own.items()}
+            fitting = [cls for cls, names in given.items() if names]
+            if len(fitting) != 1:
+                there = " and ".join(name for names in given.values() for name in names) or "none of these"
+                raise ValueError(f"expected an object {expected}, got one with {there}")
+            member = members[fitting[0]]
+            return hooks[member](value, member)
+
+        return by_fields
+
     def _series(self, tp: Any) -> Hook:
         origin, items = get_origin(tp), get_args(tp)
         length = None if origin is not tuple or items[1:] == (...,) else len(items)
         parts = [(item, self.get_structure_hook(item)) for item in (items[:1] if length is None else items)]
-        build, expected = _BUILT.get(origin, tuple), self.told(tp)
+        build, expected = BUILT.get(origin, tuple), self.told(tp)
 
         def structure(value: Any, _: Any) -> object:
             if type(value) is not list or (length is not None and len(value) != length):
@@ -213,7 +248,7 @@ class Strict(Converter):
     def told(self, tp: Any) -> str:
         """A type as a person would say it."""
         tp = bare(tp)
-        if get_origin(tp) in (Union, types.UnionType):
+        if is_union(tp):
             return " or ".join(dict.fromkeys(self.told(member) for member in members_of(tp)))
         if named := self.named(tp):
             forms = [found(value) for _, value in named]
@@ -275,7 +310,7 @@ def each(tp: Any, items: Iterable[tuple[int | str, object]], parts: Iterable[tup
 
 # --------------------------------------------------------------------------------------------------------------- types
 
-_BUILT: Final[Mapping[Any, Callable[[Iterable[object]], object]]] = {
+BUILT: Final[Mapping[Any, Callable[[Iterable[object]], object]]] = {
     **dict.fromkeys((list, Collection, Sequence, MutableSequence), list),
     **dict.fromkeys((set, AbstractSet, MutableSet), set),
     frozenset: frozenset,
@@ -301,40 +336,12 @@ def _form(tp: Any) -> Any:
         return dict
     if is_enum(tp):  # a Flag, which is its number
         return int
-    return list if get_origin(tp) in (*_BUILT, tuple) else tp
+    return list if get_origin(tp) in (*BUILT, tuple) else tp
 
 
 def is_enum(tp: Any) -> bool:
     """Whether it is an Enum class."""
     return isinstance(tp, type) and issubclass(tp, Enum)
-
-
-def members_of(tp: Any) -> list[Any]:
-    """The members of a union, those of unions in it (behind a NewType) too."""
-    if get_origin(bare(tp)) in (Union, types.UnionType):
-        return [one for member in get_args(bare(tp)) for one in members_of(member)]
-    return [tp]
-
-
-def metas(tp: Any) -> list[Meta]:
-    """What msgspec's `Meta` says of a type, through aliases and NewTypes."""
-    given = [meta for meta in get_args(tp)[1:] if isinstance(meta, Meta)] if get_origin(tp) is Annotated else []
-    return given + (metas(inner) if (inner := bare(tp, levels=1)) is not tp else [])
-
-
-LIMITS: Final[Mapping[str, tuple[str, Callable[[Any, Any], object]]]] = {
-    "gt": ("greater than {}", lambda value, bound: value > bound),
-    "ge": ("of at least {}", lambda value, least: value >= least),
-    "lt": ("less than {}", lambda value, bound: value < bound),
-    "le": ("of at most {}", lambda value, most: value <= most),
-    "multiple_of": ("that is a multiple of {}", lambda value, of: value % of == 0),
-    "min_length": ("of length {} or more", lambda value, least: len(value) >= least),
-    "max_length": ("of length {} or less", lambda value, most: len(value) <= most),
-    "pattern": ("that matches {}", lambda value, pattern: re.search(pattern, value)),
-    "tz": ("{1} an offset", lambda value, aware: (value.tzinfo is not None) == aware),
-}
-"""The constraints of `msgspec.Meta`: how each reads after what is expected ({1} is `with` or `without`), and whether a
-value holds it."""
 
 
 # --------------------------------------------------------------------------------------------------------------- words

@@ -279,7 +279,7 @@ BEYOND = "a subclass that a load could not tell from it"
         (float, float("nan"), ("$", "float, a finite number", "nan")),
         (float, float("-inf"), ("$", "float, a finite number", "-inf")),
         (Decimal, Decimal("NaN"), ("$", "Decimal, a finite number", "Decimal('NaN')")),
-        (int, 10**4000, ("$", "int, of at most 4000 digits", "longer")),
+        (int, 1 << 13288, ("$", "int, of less than 13,288 bits", "longer")),
         (str, "\ud800", ("$", "str, text that UTF-8 can encode", r"'\ud800'")),
         (str, Text("a"), ("$", "str", f"Text, {BEYOND}")),
         (int, Whole(1), ("$", "int", f"Whole, {BEYOND}")),

@@ -21,16 +21,16 @@ def of_run(spec: NodeSpec, response: Any) -> Answer:
     Raises:
         OutputError: A worker's output is not of its type.
     """
-    if spec.placement == "internal":
-        match response:
-            case TaskResult(value=output) | Direct(text=output):
-                return yielded(spec, output)
-            case _:
-                return yielded(spec, None)
-    if response is None:
-        return CONTINUE
-    answer: Answer = Reply(response.text) if isinstance(response, Direct) else response
-    return answer
+    if spec.placement == "conversation":
+        if response is None:
+            return CONTINUE
+        answer: Answer = Reply(response.text) if type(response) is Direct else response
+        return answer
+    match response:
+        case TaskResult(value=output) | Direct(text=output):
+            return yielded(spec, output)
+        case _:
+            return yielded(spec, None)
 
 
 def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:

@@ -106,12 +106,12 @@ def check_ownership(node: str, placement: Placement, origin: Origin, handler: st
 
 def has_tool_effects(response: object) -> bool:
     """Whether a response carries an effect of the tool loop.  Rule B5."""
-    if not isinstance(response, Builders):
-        return False
-    return response.feedback is not None or bool(response.cleanups or response.messages)
+    return isinstance(response, Builders) and bool(
+        response.cleanups or response.messages or response.feedback is not None
+    )
 
 
-def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: object) -> None:
+def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: Any) -> None:
     """Refuse what a handler returned where its row of table B, its annotation or the target's state type forbids it.
 
     Raises:
@@ -122,29 +122,29 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: objec
         InvalidResponse: `with_message` was given a call, or the result of one.  Rule D1.
     """
     kind = type(response)
-    if kind not in handler.kinds or (handler.origin != "tool" and has_tool_effects(response)):
-        check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
-        if not isinstance(response, (Go, DirectTo, Fanout)):  # of those the targets are named, below
-            raise UndeclaredRoute(spec.id, handler.name, _shown(kind), handler.declared)
-    if isinstance(response, (Go, DirectTo)):
+    if kind is Go or kind is DirectTo:  # final classes; the hot path comes first
         target = response.target
         if (kind, target) not in handler.ways:
-            _refuse_way(plan, spec, handler, kind, (target,))
+            _refuse(plan, spec, handler, response, (target,))
         if response.state is not UNSET:
             plan.by_class[target].check_state(spec.id, response.state)
         if response.message is not None:
             check_message("with_message", response.message)
-    elif isinstance(response, Fanout) and not any(o.issuperset(response.workers) for o in handler.openings):
-        _refuse_way(plan, spec, handler, kind, response.workers)
+    elif kind is Fanout:
+        if not any(opening.issuperset(response.workers) for opening in handler.openings):
+            _refuse(plan, spec, handler, response, response.workers)
+    elif kind not in handler.kinds:
+        _refuse(plan, spec, handler, response, ())
+    if handler.origin != "tool" and has_tool_effects(response):
+        check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
 
 
-def _shown(kind: type) -> str:
-    return "None" if kind is NoneType else kind.__name__
-
-
-def _refuse_way(plan: Plan, spec: NodeSpec, handler: Handler, kind: type, targets: tuple[type[Any], ...]) -> Never:
+def _refuse(plan: Plan, spec: NodeSpec, handler: Handler, response: object, targets: tuple[type[Any], ...]) -> Never:
+    """Say why a response is not allowed: its row of table B, the graph, or the handler's annotation forbids it."""
+    check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
     for target in targets:
         if target not in plan.by_class:
             raise UnknownTarget(spec.id, target.__name__, tuple(plan.nodes))
     named = " | ".join(target.__name__ for target in targets)
-    raise UndeclaredRoute(spec.id, handler.name, f"{kind.__name__}[{named}]", handler.declared)
+    shown = "None" if response is None else type(response).__name__
+    raise UndeclaredRoute(spec.id, handler.name, f"{shown}[{named}]" if named else shown, handler.declared)

@@ -82,11 +82,12 @@ def held(plan: Plan, session: Session) -> dict[str, int]:
 
 def is_enabled(plan: Plan, session: Session, step: Step) -> bool:
     """Whether an outcome of `step` still changes anything: not stale, not delivered twice, and its turn.  Rule L7."""
-    head, activation = session.head, session.activation
+    activation = session.activation
     if step.generation != session.limits.generation:
         return False
     if activation is None:
-        return head.owed and not head.raised and step.run == head.run and step.node == head.cursor
+        head = session.head
+        return head.owed and step.run == head.run and step.node == head.cursor and not head.raised
     if step.run != activation.id:
         return False
     return any(step.node == node for node, _ in _enabled(plan.closure(activation.roots), activation))

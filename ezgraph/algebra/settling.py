@@ -87,9 +87,9 @@ class Transition(Struct, frozen=True, gc=False):
 
 def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition | None:
     """The transition that `outcome` makes of `session`; None where it changes nothing.  Rule L7."""
+    activation = session.activation
     if not is_enabled(plan, session, step):
         return None
-    activation = session.activation
     if activation is None:
         if isinstance(outcome, Failed):
             return Transition(_stage_failed(session, step, outcome))
@@ -112,60 +112,50 @@ def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
     return _delta(session, head=kept, errors=(record,))
 
 
-def _stage_settled(plan: Plan, session: Session, node: str, outcome: Published) -> Transition:
-    answer = _along_edges(plan, node) if isinstance(outcome.answer, Continue) else outcome.answer
-    if isinstance(answer, Go):
-        return _gone(plan, session, node, answer, outcome)
-    head, space = session.head, plan.nodes[node].space
-    cells, adds, cursor = outcome.cells, outcome.adds, head.cursor
+def _stage_settled(  # noqa: C901  an arm for each answer
+    plan: Plan, session: Session, node: str, outcome: Published
+) -> Transition:
+    """Input's limits go with its first step; results last as long as the cursor stays."""
+    head = session.head
+    answer: Answer | Opening | AtEnd = outcome.answer
+    if type(answer) is Continue:
+        answer = _along_edges(plan, node)
+    cells, adds, after = outcome.cells, outcome.adds, head
     reply: str | None = None
     opened: Activation | None = None
-    match answer:
-        case DirectTo(target=target):
-            goal = plan.by_class[target]
+    if type(answer) is Go:  # the hot path comes first
+        goal = plan.by_class[answer.target]
+        if answer.state is not UNSET or answer.message is not None:
             cells, adds = _seeding(session, goal, answer, cells, adds)
-            cursor, reply = goal.id, answer.text
-            if goal.seed is not None and goal.space != space and _last(session, goal.space, adds) is None:
-                adds = _adding(adds, goal.space, instruction(goal.seed))  # no history begins with an answer (rule G2)
-            for told in dict.fromkeys((space, goal.space)):
-                adds = _adding(adds, told, assistant(reply))
-        case Finish() | Reply():
-            reply = answer.text
-            adds = _adding(adds, space, assistant(reply))
-            cursor = END if isinstance(answer, Finish) else cursor
-        case Fanout(workers=workers):
-            roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
-            opened = Activation(head.run + 1, node, roots, head.depth)
-        case Opening(roots=roots):
-            opened = Activation(head.run + 1, node, roots, head.depth)
-        case AtEnd():
-            cursor = END if plan.wiring.at_end == "complete" else plan.entry
-        case _:
-            pass  # Continue: the turn ends with no reply
-    return Transition(_published(session, node, outcome, Head(cursor, run=head.run + 1), cells, adds, opened), reply)
-
-
-def _gone(plan: Plan, session: Session, node: str, answer: Go[Any], outcome: Published) -> Transition:
-    head, goal = session.head, plan.by_class[answer.target]
-    cells, adds = outcome.cells, outcome.adds
-    if answer.state is not UNSET or answer.message is not None:
-        cells, adds = _seeding(session, goal, answer, cells, adds)
-    after = Head(goal.id, True, False, head.run + 1, head.depth + 1, answer.message)  # noqa: FBT003  owed, not raised
-    return Transition(_published(session, node, outcome, after, cells, adds, None))
-
-
-def _published(  # noqa: PLR0913, PLR0917  the parts of one delta
-    session: Session,
-    node: str,
-    outcome: Published,
-    after: Head,
-    cells: dict[str, object],
-    adds: dict[str, Addition],
-    opened: Activation | None,
-) -> Delta:
-    """The delta of a stage's step.  Input's limits go with its first step; results last as long as the cursor stays."""
-    head = session.head
-    return Delta(
+        after = Head(goal.id, True, False, head.run + 1, head.depth + 1, answer.message)  # noqa: FBT003  owed, not raised
+    else:
+        cursor, space = head.cursor, plan.nodes[node].space
+        match answer:
+            case DirectTo(target=target):
+                goal = plan.by_class[target]
+                cells, adds = _seeding(session, goal, answer, cells, adds)
+                cursor, reply = goal.id, answer.text
+                if goal.seed is not None and goal.space != space and _last(session, goal.space, adds) is None:
+                    adds = _adding(
+                        adds, goal.space, instruction(goal.seed)
+                    )  # no history begins with an answer (rule G2)
+                for told in dict.fromkeys((space, goal.space)):
+                    adds = _adding(adds, told, assistant(reply))
+            case Finish() | Reply():
+                reply = answer.text
+                adds = _adding(adds, space, assistant(reply))
+                cursor = END if isinstance(answer, Finish) else cursor
+            case Fanout(workers=workers):
+                roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
+                opened = Activation(head.run + 1, node, roots, head.depth)
+            case Opening(roots=roots):
+                opened = Activation(head.run + 1, node, roots, head.depth)
+            case AtEnd():
+                cursor = END if plan.wiring.at_end == "complete" else plan.entry
+            case _:
+                pass  # Continue: the turn ends with no reply
+        after = Head(cursor, run=head.run + 1)
+    delta = Delta(
         session.id,
         session.graph,
         session.revision + 1,
@@ -177,6 +167,7 @@ def _published(  # noqa: PLR0913, PLR0917  the parts of one delta
         opened,
         results={} if session.results and after.cursor != head.cursor else None,
     )
+    return Transition(delta, reply)
 
 
 @final

@@ -74,12 +74,14 @@ class Executor:
             if listener is not None:
                 listener(StepStarted(session.id, step.node, step.run))
             try:
-                outcome = await run_step(plan, session, step, listener)
+                outcome = run_step(plan, session, step, listener)
+                if not isinstance(outcome, Published):
+                    outcome = await outcome
+                    if task is not None and task.cancelling() > asked:
+                        raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
             except NodeError as error:
                 await self._log(session, step, error, listener)
                 raise
-            if task is not None and task.cancelling() > asked:
-                raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
             transition = settle(plan, session, step, outcome) or _stale(step)
             delta, reply = transition.delta, transition.reply
             session = apply(session, delta)
@@ -172,7 +174,8 @@ class _Branches:
         try:
             if self.listener is not None:
                 self.listener(StepStarted(session.id, step.node, step.run))
-            outcome = await run_step(self.executor.plan, session, step, self.listener)
+            ran = run_step(self.executor.plan, session, step, self.listener)
+            outcome = ran if isinstance(ran, Published) else await ran
         except NodeError as error:
             outcome = error
         except BaseException as error:

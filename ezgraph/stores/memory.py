@@ -29,18 +29,18 @@ class MemoryStore:
             raise WrongGraph("memory", session, found.graph, codec.graph)
         return found
 
-    def commit(self, after: Session, delta: Delta, _codec: Codec, /) -> None:
-        """Keep `after`, if `delta` builds on what is kept.
+    def commit(self, after: Session, _delta: Delta, _codec: Codec, /) -> None:
+        """Keep `after`, if it builds on what is kept.
 
         Raises:
             RevisionConflict: It does not.  Rule L2.
         """
         with self._lock:
-            found = self._sessions.get(delta.session)
-            revision = found.revision if found else 0
-            if delta.revision != revision + 1:
-                raise RevisionConflict(delta.session, delta.revision - 1, revision)
-            self._sessions[delta.session] = after
+            found = self._sessions.get(after.id)
+            revision = 0 if found is None else found.revision
+            if after.revision != revision + 1:
+                raise RevisionConflict(after.id, after.revision - 1, revision)
+            self._sessions[after.id] = after
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._sessions)} sessions)"
