@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from attrs import frozen
 from workloads import NODES, START, TEXT, Rec, advance
 
-from ezgraph import Finish, Go, Graph, GraphNode, StageContext, finish, go, user
+from ezgraph import (
+    Context,
+    Fanout,
+    Finish,
+    Go,
+    Graph,
+    GraphNode,
+    StageContext,
+    TaskResult,
+    Worker,
+    finish,
+    go,
+    scatter,
+    task_result,
+    user,
+)
+from ezgraph.stores.contract import Store
+from ezgraph.stores.sqlite import SQLiteStore
 
 Job = Callable[[], Awaitable[int]]
 Following = Go[Any] | Finish
@@ -98,3 +116,45 @@ def messages(length: int) -> Job:
         return len(history) - 2  # but for the input and the reply
 
     return once
+
+
+class Work(Worker[int, int]):
+    """Does nothing, and gives what it was handed."""
+
+    async def run(self, ctx: Context[int]) -> TaskResult[int]:
+        return task_result(ctx.state)
+
+
+class Opens(GraphNode[None, int]):
+    """Opens as many branches as the graph's context says."""
+
+    def run(self, ctx: StageContext[None, int]) -> Fanout[Work]:
+        return scatter(Work, range(ctx.shared))
+
+
+class Gathers(GraphNode[None]):
+    """Says how many outputs came in."""
+
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(str(len(ctx.results(Work))))
+
+
+def _fan(width: int, store: Store | None) -> Job:
+    graph = Graph("fan", entry=Opens, context=width).stages(Gathers).workers(Work).join((Work,), to=Gathers)
+    app = graph.compile(store=store)
+    sessions = count()
+
+    async def once() -> int:
+        return int((await app.ainvoke("go", session=f"s{next(sessions)}")).reply or 0)
+
+    return once
+
+
+def fan(width: int) -> Job:
+    """W3: a scatter over `width` inputs, gathered in a stage."""
+    return _fan(width, None)
+
+
+def fan_sqlite(width: int, folder: Path) -> Job:
+    """W3 on disk: every branch is a commit."""
+    return _fan(width, SQLiteStore(folder / "ezgraph.db", keep=8))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sqlite3
 from collections.abc import Awaitable, Callable
+from itertools import count
+from pathlib import Path
 from typing import Any
 
-from workloads import NODES, START, TEXT, Rec, advance
+from workloads import NODES, PAD, START, TEXT, Rec, advance
 
 Job = Callable[[], Awaitable[int]]
 
@@ -73,5 +78,37 @@ def messages(length: int) -> Job:
         while name is not None:
             name, said = await nodes[name](said)
         return len(said)
+
+    return run
+
+
+def fan(width: int) -> Job:
+    """W3: `asyncio.gather` alone."""
+
+    async def work(item: int) -> int:
+        return item
+
+    async def run() -> int:
+        return len(await asyncio.gather(*(work(item) for item in range(width))))
+
+    return run
+
+
+def fan_sqlite(width: int, folder: Path) -> Job:
+    """W3 on disk: `asyncio.gather`, and an INSERT in each branch, of about as many bytes as a row of ours."""
+    db = sqlite3.connect(folder / "floor.db", isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("CREATE TABLE row (run TEXT, seq INTEGER, body TEXT, PRIMARY KEY (run, seq))")
+    runs = count()
+
+    async def work(run: str, item: int) -> int:
+        row = {"node": "Work", "item": item, "output": item, "pad": PAD}
+        db.execute("INSERT INTO row VALUES (?, ?, ?)", (run, item, json.dumps(row)))
+        return item
+
+    async def run() -> int:
+        name = f"r{next(runs)}"
+        return len(await asyncio.gather(*(work(name, item) for item in range(width))))
 
     return run

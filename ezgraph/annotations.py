@@ -60,10 +60,18 @@ class AnnotationFlaw:
 @final
 @frozen
 class Way:
-    """One way out that a return annotation declares: a `Go[T]`, a `DirectTo[T]`, or a whole `Fanout[A | B]`."""
+    """One way out that a return annotation declares: a `Go[T]`, a `DirectTo[T]`, or a whole `Fanout[A | B]`.
+
+    A `Fanout` is an opening by itself; of one worker, `Fanout[A]`, it is a scatter's.  Rules E2, E6.
+    """
 
     response: type
     targets: tuple[type[Node[Any, Any]], ...]
+
+    @property
+    def scatters(self) -> bool:
+        """Whether it opens one worker, once for each input."""
+        return self.response is Fanout and len(self.targets) == 1
 
     def __str__(self) -> str:
         return f"{self.response.__name__}[{' | '.join(t.__name__ for t in self.targets)}]"
@@ -250,10 +258,6 @@ class _ReturnReader:
                 "A worker is reached by Fanout[A | B] or an edge." if kind is Stage else f"Write Go[{stray.__name__}]."
             )
             told = f"{origin.__name__}[{stray.__name__}] leads to a {other.__name__.lower()}"
-            self.flaws.append(AnnotationFlaw("forbidden-route", told, mend))
-        if origin is Fanout and len(nodes) < 2:
-            told = f"{shown(member)} names one worker"
-            mend = "A fan-out takes two or more: Fanout[A | B]."
             self.flaws.append(AnnotationFlaw("forbidden-route", told, mend))
         self.ways.extend([Way(origin, nodes)] if origin is Fanout else [Way(origin, (node,)) for node in nodes])
 

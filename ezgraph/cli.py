@@ -25,7 +25,7 @@ from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
 from ezgraph.errors import DefinitionError, EzGraphError, UnfinishedWork, UnknownSession
 from ezgraph.graph import Graph
-from ezgraph.plan import Plan
+from ezgraph.plan import Closure, Plan
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.session import END, Turn
 
@@ -115,7 +115,19 @@ def _check(given: Namespace) -> int:
     for what, names in (("stages", stages), ("workers", workers)):
         print(f"{what}: {len(names)}" + (f" ({', '.join(names)})" if names else ""))
     print(f"edges: {len(plan.arrows)}")
+    print(f"openings: {len(plan.openings)}")
+    for opening in plan.openings:
+        print(f"  {opening.place}: {_told(opening.closure)}")
     return FINE
+
+
+def _told(closure: Closure) -> str:
+    """What an opening runs, in the plan's order, and what comes of it."""
+    runs = [f"{', '.join(closure.each)} for each input"] * bool(closure.each)
+    runs += [", ".join(closure.once)] * bool(closure.once)
+    ends = f"joins {closure.stage}" if closure.stage else "ends there"
+    cancels = "; a failure cancels the others" if closure.policy == "cancel_siblings" else ""
+    return f"{', then '.join(runs)}, then {ends}{cancels}"
 
 
 def _draw(given: Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, final, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, final, get_args, overload
 
 from attrs import evolve, frozen
 from typing_extensions import TypeVar
@@ -24,6 +24,10 @@ GraphContext = TypeVar("GraphContext", default=None)
 End: TypeAlias = Literal["END"]
 OnConflict: TypeAlias = Literal["raise", "feedback"]
 AtEnd: TypeAlias = Literal["complete", "wait"]
+Durability: TypeAlias = Literal["call", "step"]
+"""What a crash repeats at most: the calls that had not finished, or the steps that had not published.  Rule F2."""
+OnFailure: TypeAlias = Literal["finish_siblings", "cancel_siblings"]
+"""What a failed worker means for those beside it: they finish, or are cancelled and run on `arecover`.  Rule E5."""
 
 
 @final
@@ -38,10 +42,11 @@ class Edge:
 @final
 @frozen
 class Join:
-    """`join(sources, to=target)`: when all sources are done, the target, once.  Rule E2."""
+    """`join(sources, to=target)`: when all sources are done, the target, once.  Rules E2, E5."""
 
     sources: tuple[type[Node[Any, Any]], ...]
     target: type[Node[Any, Any]]
+    on_failure: OnFailure | None = None
 
 
 @final
@@ -51,7 +56,7 @@ class Definition:
 
     Attributes:
         name: The graph's id; its sessions carry it.
-        entry: The stage that a new session begins at.
+        entry: The stage that a new session begins at, or the worker that a job begins with.
         context: The initial value of the graph's context.
         stages: Registered stages, classes or instances, in order.
         workers: Registered workers, classes or instances, in order.
@@ -81,14 +86,21 @@ class Graph(Generic[GraphContext]):
 
     Args:
         name: The graph's id; its sessions carry it.
-        entry: The stage's class that a new session begins at; it need not be registered again.
+        entry: The stage's class that a new session begins at; it need not be registered again.  With a worker's class
+            the graph is a job: a turn needs no message, and runs from the entry to END.  Rule E12.
         context: The initial value of the graph's context; its type is what nodes of this graph may ask for.
     """
 
     @overload
-    def __init__(self: Graph[None], name: str, *, entry: type[Stage[Any, None]]) -> None: ...
+    def __init__(self: Graph[None], name: str, *, entry: type[Stage[Any, None] | Worker[Any, Any, None]]) -> None: ...
     @overload
-    def __init__(self, name: str, *, entry: type[Stage[Any, GraphContext]], context: GraphContext) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        *,
+        entry: type[Stage[Any, GraphContext] | Worker[Any, Any, GraphContext]],
+        context: GraphContext,
+    ) -> None: ...
     def __init__(self, name: object, *, entry: Any, context: Any = None) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("", f'Graph(name={name!r}): a graph needs a name. Write Graph("claims", entry=Intake).')
@@ -116,18 +128,31 @@ class Graph(Generic[GraphContext]):
         return self._with(evolve(self.definition, edges=(*self.definition.edges, Edge(source, target))))
 
     def join(
-        self, sources: tuple[type[Worker[Any, Any, GraphContext]], ...], /, *, to: type[Node[Any, GraphContext]]
+        self,
+        sources: tuple[type[Worker[Any, Any, GraphContext]], ...],
+        /,
+        *,
+        to: type[Node[Any, GraphContext]],
+        on_failure: OnFailure | None = None,
     ) -> Graph[GraphContext]:
-        """When all of `sources` are done, `to`, once.  Rules E1, E2.
+        """When all of `sources` are done, `to`, once.  A join of one source gathers a scatter's items.
+
+        Args:
+            sources: Workers' classes.
+            to: A worker's or a stage's class.
+            on_failure: What a failure means for the other branches: `finish_siblings` (where no join says anything)
+                lets them finish, `cancel_siblings` stops them at their last commit.  Rule E5.
 
         Raises:
-            InvalidInput: `sources` is no tuple of classes.
+            InvalidInput: `sources` is no tuple of classes, or `on_failure` is neither.
         """
         given: object = sources
         if not isinstance(given, tuple | list):
             name = getattr(sources, "__name__", repr(sources))
             raise InvalidInput("", f"join({name}, to=...): pass a tuple of workers: join(({name}, ...), to=...).")
-        return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to))))
+        if on_failure not in {None, *get_args(OnFailure)}:
+            raise InvalidInput("", f"on_failure={on_failure!r}: it is 'finish_siblings' or 'cancel_siblings'.")
+        return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to, on_failure))))
 
     def compile(  # noqa: PLR0913  everything a graph is given at once
         self,
@@ -138,6 +163,7 @@ class Graph(Generic[GraphContext]):
         on_conflict: OnConflict = "raise",
         at_end: AtEnd = "complete",
         max_branches: int | None = None,
+        durability: Durability = "call",
         listener: Listener | None = None,
     ) -> CompiledGraph:
         """Judge the definition and make it runnable.
@@ -149,6 +175,8 @@ class Graph(Generic[GraphContext]):
             on_conflict: Whether conflicting tool calls fail the step or are told to the model.  Rule D4.
             at_end: Whether END completes the session, or waits at the entry for more.  Rule H6.
             max_branches: How many branches may run at once; None for no limit.  The result is the same.  Rule E4.
+            durability: What a crash repeats at most: calls that had not finished, or steps that had not published.
+                Rule F2.
             listener: Called with every event; without one none is made.  Rule G8.
 
         Raises:
@@ -164,6 +192,7 @@ class Graph(Generic[GraphContext]):
             on_conflict=on_conflict,
             at_end=at_end,
             max_branches=max_branches,
+            durability=durability,
             listener=listener,
         )
 

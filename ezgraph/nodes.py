@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAlias, overload
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, overload
 
 from attrs import frozen
 from typing_extensions import TypeVar
@@ -15,12 +15,15 @@ from ezgraph.errors import InvalidInput
 from ezgraph.messages import Message
 from ezgraph.models.contract import Model
 from ezgraph.responses import (
+    Fanout,
     Placement,
     Route,
     StageHook,
+    StageRescue,
     StageRun,
     StageTool,
     WorkerHook,
+    WorkerRescue,
     WorkerRun,
     WorkerTool,
 )
@@ -69,6 +72,13 @@ class Stage(Node[State, Shared_contra]):
 
     def on_exit(self, ctx: StageContext[State, Shared_contra], outcome: StageOutcome) -> Maybe[None]:
         """See the final outcome, and perhaps save state; an error here publishes nothing.  Rule G2."""
+        return None
+
+    def on_error(self, ctx: StageContext[State, Shared_contra], error: Exception) -> Maybe[StageRescue]:
+        """See why the step raised, and perhaps return what it comes to instead; None lets the error stand.  Rule G1.
+
+        What the step staged is gone.  A breach of the rules (ownership, routes, conflicting calls) does not come here.
+        """
         return None
 
 
@@ -150,6 +160,15 @@ class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
     def on_exit(self, ctx: Context[State, Shared_contra], output: Output) -> Maybe[None]:
         """See what the worker yields, and perhaps save state; an error here publishes nothing.  Rule G2."""
         return None
+
+    def on_error(self, ctx: Context[State, Shared_contra], error: Exception) -> Maybe[WorkerRescue[Output]]:
+        """See why the run raised, and perhaps give an output instead; None lets the error stand.  Rules E5, G1."""
+        return None
+
+    @classmethod
+    def _over(cls, inputs: Iterable[State], /) -> Fanout[Self]:
+        """Links the class to its state type, for the checkers of `scatter` and `ctx.call`."""
+        return Fanout(workers=(cls,), inputs=tuple(inputs))
 
 
 @frozen

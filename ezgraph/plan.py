@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, final
 
 from attrs import frozen
 
+from ezgraph.activations import Activation, Place
 from ezgraph.arguments import Parameters
 from ezgraph.errors import NoState, StateTypeError, UnknownTarget
-from ezgraph.graph import AtEnd, OnConflict
+from ezgraph.graph import AtEnd, Durability, OnConflict, OnFailure
 from ezgraph.models.contract import Model, ToolSpec
 from ezgraph.nodes import Node
 from ezgraph.responses import UNSET, Origin, Placement
@@ -42,7 +43,7 @@ class Handler:
         awaits: Whether it is a coroutine function.
         blocking: Whether it runs in a worker thread.  Rule G5.
         ways: What its annotation declares: (response type, target class).
-        openings: The workers of each `Fanout` that it declares: each an opening by itself.  Rule E2.
+        openings: The workers of each `Fanout` that it declares: each an opening by itself.  Rules E2, E6.
         declared: What its annotation declares, as an author writes it.
     """
 
@@ -67,12 +68,18 @@ class Tool:
         spec: What the model is told of it.
         parameters: How what the model wrote becomes arguments.
         timeout: Seconds that one call may take, or None.
+        answer: The type of a `task_result` of it, which a journal keeps; None where it gives none.  Rule F2.
+        answer_check: The check of a value against it.
+        key: Its name among the tools of the graph: `node.tool`.
     """
 
     handler: Handler
     spec: ToolSpec
     parameters: Parameters
     timeout: float | None
+    answer: object
+    answer_check: Check
+    key: str
 
 
 @final
@@ -93,6 +100,7 @@ class NodeSpec:
         output_check: The check of a value against it; None for a stage.
         run: `run`, where code drives it.
         hook: `on_response`, where the author gave one.
+        rescue: `on_error`, where the author gave one.
         on_enter: Whether the author gave one.
         on_exit: Whether the author gave one.
         tools: By the name the model calls.
@@ -116,6 +124,7 @@ class NodeSpec:
     output_check: Check | None
     run: Handler | None
     hook: Handler | None
+    rescue: Handler | None
     on_enter: bool
     on_exit: bool
     tools: Mapping[str, Tool]
@@ -126,14 +135,15 @@ class NodeSpec:
     seed: str | None
     timeout: float | None
 
-    def check_state(self, writer: str, value: object) -> None:
-        """Refuse a value that is not of the state type.
+    def check_state(self, writer: str, value: object, item: int | None = None) -> None:
+        """Refuse a value that is not of the state type, where it is written or, with `item`, given as an input.
 
         Raises:
             StateTypeError: Rule F3.
         """
         if (bad := self.state_check(value)) is not None:
-            raise StateTypeError(writer, f"the state of {self.id}", *bad)
+            what = "the state" if item is None else f"input {item}"
+            raise StateTypeError(writer, f"{what} of {self.id}", *bad)
 
     def initial_state(self, reader: str, plan: Plan) -> object:
         """What the state reads as where nothing has written it.
@@ -146,7 +156,7 @@ class NodeSpec:
         return self.initial
 
 
-ArrowKind: TypeAlias = Literal["go", "direct_to", "fanout", "finish", "edge", "join"]
+ArrowKind: TypeAlias = Literal["go", "direct_to", "fanout", "scatter", "finish", "edge", "join"]
 
 
 @final
@@ -170,32 +180,84 @@ class Arrow:
 @final
 @frozen(eq=False)
 class Closure:
-    """What an activation runs, and what it closes into.  Rule E2.
+    """What an activation runs, and what it closes into.  Rules E2, E6.
 
     Attributes:
-        workers: In the plan's order: each after what leads into it, ties in registration order.  Rule E4.
+        each: The workers that run once per item of a scatter; none for any other opening.
+        once: The workers that run once.
         stage: The stage it closes into, or None.
-        before: For each worker and the stage, the workers of the closure that lead into it, in the plan's order.
-        ancestors: The same, through all generations.
+        before: For each worker and the stage, the workers of the closure that lead into it.
+        after: For each worker, the workers of the closure that it leads into.
+        ancestors: What leads into each worker and the stage, through all generations.
+        policy: What a failure means for its siblings.  Rule E5.
+
+    All are in the plan's order: each worker after what leads into it, ties in registration order.  Rule E4.
     """
 
-    workers: tuple[str, ...]
+    each: tuple[str, ...]
+    once: tuple[str, ...]
     stage: str | None
     before: Mapping[str, tuple[str, ...]]
+    after: Mapping[str, tuple[str, ...]]
     ancestors: Mapping[str, tuple[str, ...]]
+    policy: OnFailure
+
+    def places(self, items: int) -> Iterator[Place]:
+        """Every run of the activation, in dispatch order: item by item, then what runs once."""
+        for item in range(items):
+            for worker in self.each:
+                yield worker, item
+        for worker in self.once:
+            yield worker, None
+
+    def size(self, items: int) -> int:
+        """How many runs the activation has."""
+        return items * len(self.each) + len(self.once)
+
+    def position(self, place: Place) -> tuple[bool, int, int]:
+        """Where a run stands in dispatch order, for sorting."""
+        worker, item = place
+        return (True, 0, self.once.index(worker)) if item is None else (False, item, self.each.index(worker))
+
+
+@final
+@frozen(eq=False)
+class Opening:
+    """One declared way of opening an activation.  Rule E2.
+
+    Attributes:
+        place: Where it is declared: `Intake.run`, `the edges of Intake`, or `the entry`.
+        scatters: Whether its one root runs for each input.
+        closure: What it runs, where all of its workers are opened.
+    """
+
+    place: str
+    scatters: bool
+    closure: Closure
 
 
 @final
 @frozen(eq=False)
 class Topology:
-    """The workers' edges and joins.  `into` and `out` are by id, in registration order; `out` may hold END."""
+    """The workers' edges and joins.
+
+    Attributes:
+        into: By id, the workers that lead into it, in registration order.
+        out: By worker, what it leads to, in registration order; may hold END.
+        rank: By worker, its place in the plan's order.
+        gathers: The workers and stages that a join of one source leads into: they run once for all items.  Rule E6.
+        policies: By join target, the failure policy that a join names.  Rule E5.
+    """
 
     into: Mapping[str, tuple[str, ...]]
     out: Mapping[str, tuple[str, ...]]
     rank: Mapping[str, int]
+    gathers: frozenset[str] = frozenset()
+    policies: Mapping[str, OnFailure] = {}
 
-    def closure(self, roots: Iterable[str]) -> Closure:
+    def closure(self, roots: Iterable[str], *, scattered: bool = False) -> Closure:
         """What an opening of `roots` runs; a stage is not walked through."""
+        roots = tuple(roots)
         seen: dict[str, None] = {}
         todo = list(roots)
         while todo:
@@ -207,11 +269,19 @@ class Topology:
         stage = next((n for n in seen if n not in self.rank), None)
         before: dict[str, tuple[str, ...]] = {}
         ancestors: dict[str, tuple[str, ...]] = {}
+        each: list[str] = []
         for node in (*workers, *([stage] if stage else ())):
             before[node] = tuple(sorted((w for w in self.into.get(node, ()) if w in seen), key=self.rank.__getitem__))
             line = {w for b in before[node] for w in (b, *ancestors[b])}
             ancestors[node] = tuple(w for w in workers if w in line)
-        return Closure(workers, stage, before, ancestors)
+            inside = node != stage and node not in self.gathers and all(b in each for b in before[node])
+            if scattered and (node in roots or inside):
+                each.append(node)
+        after = {w: tuple(n for n in workers if w in before[n]) for w in workers}
+        once = tuple(w for w in workers if w not in each)
+        named = [self.policies[n] for n in seen if n in self.policies]
+        policy: OnFailure = named[0] if named else "finish_siblings"
+        return Closure(tuple(each), once, stage, before, after, ancestors, policy)
 
 
 @final
@@ -225,6 +295,7 @@ class Wiring:
         on_conflict: What becomes of conflicting tool calls.
         at_end: What END means.
         max_branches: How many branches may run at once, or None.
+        durability: Whether a finished call is in the store before the step goes on, or only whole steps are.  Rule F2.
     """
 
     model: Model | None = None
@@ -232,6 +303,7 @@ class Wiring:
     on_conflict: OnConflict = "raise"
     at_end: AtEnd = "complete"
     max_branches: int | None = None
+    durability: Durability = "call"
 
 
 @final
@@ -249,6 +321,7 @@ class Plan:
         by_class: The same, by class.
         edges: What a stage that continues leads to: one stage, END, or workers.
         topology: The workers' edges and joins.
+        openings: Every declared way of opening an activation.
         arrows: What is drawn, in a stable order.
         wiring: What `compile` was given besides.
     """
@@ -262,19 +335,26 @@ class Plan:
     by_class: Mapping[type, NodeSpec]
     edges: Mapping[str, tuple[str, ...]]
     topology: Topology
+    openings: tuple[Opening, ...]
     arrows: tuple[Arrow, ...]
     wiring: Wiring
 
     @cached_property
-    def _closures(self) -> dict[tuple[str, ...], Closure]:
+    def _closures(self) -> dict[tuple[tuple[str, ...], bool], Closure]:
         return {}
 
-    def closure(self, roots: tuple[str, ...]) -> Closure:
-        """What an opening of `roots` runs; worked out once for each set."""
-        found = self._closures.get(roots)
+    def closure(self, activation: Activation) -> Closure:
+        """What an activation runs; worked out once for each way of opening one."""
+        key = activation.roots, activation.inputs is not None
+        found = self._closures.get(key)
         if found is None:
-            found = self._closures[roots] = self.topology.closure(roots)
+            found = self._closures[key] = self.topology.closure(key[0], scattered=key[1])
         return found
+
+    @property
+    def is_job(self) -> bool:
+        """Whether its entry is a worker: a turn at the entry needs no message.  Rule E12."""
+        return self.nodes[self.entry].placement == "internal"
 
     def find(self, asker: str, node: object) -> NodeSpec:
         """The spec of a node's class.

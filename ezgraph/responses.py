@@ -5,10 +5,10 @@ What each means is table A of the rules; who may return which is table B, `ezgra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Self, TypeAlias, cast, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Protocol, Self, TypeAlias, cast, final, overload
 
 from attrs import Attribute, evolve, field, frozen
 from typing_extensions import TypeVar
@@ -30,6 +30,14 @@ W1 = TypeVar("W1", bound="Worker[Any, Any, Any]")
 W2 = TypeVar("W2", bound="Worker[Any, Any, Any]")
 W3 = TypeVar("W3", bound="Worker[Any, Any, Any]")
 W4 = TypeVar("W4", bound="Worker[Any, Any, Any]")
+Input = TypeVar("Input")
+Input_contra = TypeVar("Input_contra", contravariant=True)
+
+
+class Scatterable(Protocol[Input_contra, Workers_co]):
+    """What a worker's class object is to a type checker: it links the worker to its own state type."""
+
+    def _over(self, inputs: Iterable[Input_contra], /) -> Fanout[Workers_co]: ...
 
 
 class Unset(Enum):
@@ -46,7 +54,7 @@ UNSET: Final = Unset.UNSET
 Placement: TypeAlias = Literal["conversation", "internal"]
 """How a node is run: as an owner of the turn, or scheduled inside one."""
 
-Origin: TypeAlias = Literal["tool", "run", "response hook"]
+Origin: TypeAlias = Literal["tool", "run", "response hook", "error hook"]
 """Where a response came from."""
 
 
@@ -110,7 +118,12 @@ def _is_stage(response: Go[Any] | DirectTo[Any], _: Attribute[Any], target: obje
         raise InvalidResponse(call, f"{_named(target)} is not a stage", mend + ".")
 
 
-def _are_workers(_: object, __: Attribute[Any], workers: tuple[object, ...]) -> None:
+def _are_workers(response: Fanout[Any], _: Attribute[Any], workers: tuple[object, ...]) -> None:
+    if response.inputs is not None:
+        if len(workers) != 1 or _placed(workers[0]) != "internal":
+            mend = "Write scatter(Worker, inputs) with one Worker class."
+            raise InvalidResponse("scatter", f"{', '.join(map(_named, workers))} is not a worker", mend)
+        return
     mend = "Write fanout(A, B, ...) with two or more different Worker classes."
     for worker in workers:
         if _placed(worker) != "internal":
@@ -173,9 +186,15 @@ class DirectTo(Builders, Generic[Target_co]):
 @final
 @frozen(kw_only=True)
 class Fanout(Builders, Generic[Workers_co]):
-    """Branches open for different workers; none of them becomes the cursor.  Built by `fanout`."""
+    """Branches open for different workers; none of them becomes the cursor.  Built by `fanout` and `scatter`.
+
+    Attributes:
+        workers: Their classes; of a scatter, the one.
+        inputs: Of a scatter, an input for each run; None for a `fanout`.
+    """
 
     workers: tuple[type[Workers_co], ...] = field(validator=_are_workers)
+    inputs: tuple[object, ...] | None = None
 
 
 @final
@@ -254,6 +273,26 @@ def fanout(*workers: type[Worker[Any, Any, Any]]) -> Fanout[Worker[Any, Any, Any
     return Fanout(workers=workers)
 
 
+def scatter(worker: Scatterable[Input, W1], inputs: Iterable[Input], /) -> Fanout[W1]:
+    """Run `worker` once for each of `inputs`, side by side; each is its state for that run.  Rule E6.
+
+    What leads on from it runs once per item too, until a join of one source gathers the items: `ctx.results(worker)`
+    gives the outputs there, in input order.
+
+    Raises:
+        InvalidResponse: `worker` is not a worker's class, or `inputs` cannot be iterated.
+    """
+    given: Any = inputs
+    if isinstance(given, str | bytes | Mapping):
+        raise InvalidResponse("scatter", f"one {type(given).__name__} was given", "Pass a list of inputs.")
+    try:
+        items = tuple(given)
+    except TypeError as error:
+        told = f"{given!r:.60} cannot be iterated"
+        raise InvalidResponse("scatter", told, "Pass a list of inputs.") from error
+    return Fanout(workers=(cast("type[W1]", worker),), inputs=items)
+
+
 def stay(text: str, /) -> Stay:
     """Tell the model what is wrong, from a tool handler; its loop goes on."""
     return Stay(text=plain("stay", text))
@@ -290,6 +329,10 @@ StageHook: TypeAlias = Route | Direct | str | None
 WorkerTool: TypeAlias = Stay | Direct | TaskResult[Output]
 WorkerRun: TypeAlias = Direct | TaskResult[Output] | None
 WorkerHook: TypeAlias = Direct | TaskResult[Output] | str | None
+StageRescue: TypeAlias = (
+    Go["Stage[Any, Any]"] | Direct | DirectTo["Stage[Any, Any]"] | Finish | TaskResult[object] | None
+)
+WorkerRescue: TypeAlias = Direct | TaskResult[Output] | None
 
 Response: TypeAlias = (
     Go["Stage[Any, Any]"]

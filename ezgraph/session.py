@@ -6,15 +6,17 @@ than an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from threading import Lock
-from typing import Final, Literal, TypeAlias, final, overload
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, final
 
 from attrs import frozen
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ezgraph.activations import Activation, Place, Row
+from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage
+from ezgraph.notes import Note
 
 END: Final = "END"
 """The cursor of a completed session, and an edge's target that ends its path."""
@@ -25,74 +27,13 @@ CONTEXT: Final = "$context"
 Status: TypeAlias = Literal["idle", "completed"]
 
 
-_GROWING: Final = Lock()
-"""Held while a history grows in place: two threads may extend one view."""
-
-
-@final
-class History(Sequence[Message]):
-    """An immutable sequence of messages; appending costs what is appended, whatever the length.  Rule F7.
-
-    A view of the first `length` items of a list that views share.  What is appended goes into the list where no other
-    view can see it, or is there already (a step's own view of what it then publishes); else into a copy.
-    """
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: Sequence[Message] = ()) -> None:
-        self._items, self._length = list(items), len(items)
-
-    def extended(self, messages: Sequence[Message], drop: int = 0) -> History:
-        """A history with the last `drop` messages left out, and `messages` after the others."""
-        keep = self._length - drop
-        new = object.__new__(History)
-        with _GROWING:
-            there = self._items[keep : keep + len(messages)]
-            if all(old is one for old, one in zip(there, messages, strict=False)):
-                new._items = self._items
-            else:
-                new._items, there = self._items[:keep], []
-            new._items.extend(messages[len(there) :])
-        new._length = keep + len(messages)
-        return new
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
-    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
-        if isinstance(index, slice):
-            return tuple(self._items[i] for i in range(*index.indices(self._length)))
-        if not -self._length <= index < self._length:
-            raise IndexError(index)
-        return self._items[index if index >= 0 else self._length + index]
-
-    def __iter__(self) -> Iterator[Message]:
-        for index in range(self._length):
-            yield self._items[index]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, History):
-            return NotImplemented
-        return self._length == other._length and all(a == b for a, b in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        return hash((self._length, self[-1] if self._length else None))
-
-    def __repr__(self) -> str:
-        return f"History({list(self)!r})"
-
-
 class Head(Struct, frozen=True, gc=False):
     """Where a session stands, rewritten whole by the few steps that change it.
 
     Attributes:
         cursor: The id of the stage that owns the next turn, or END.
         owed: The cursor's stage was entered and has not published.  Rule L7.
-        before: Where input found the session, which waits to be published; None but in the turn's first step.  Rule G4.
+        before: Where input found the session, which waits to be published; None but in a turn's first step.  Rule G4.
         raised: Its last run raised; only `arecover` or new input enters it again.
         run: Rises with every input, publication and recovery, and is never reused.
         depth: Node runs in the turn's longest chain so far, this one included.  Rule E9.
@@ -120,44 +61,6 @@ class Limits(Struct, frozen=True, gc=False):
     steps: int = 25
 
 
-class Row(Struct, frozen=True, gc=False):
-    """The outcome of one worker of an activation: inserted once, never rewritten.
-
-    Attributes:
-        node: The worker's id.
-        output: What it yielded, of its output type.
-        depth: One more than the deepest row before it.
-        cells: What it saved: its own cell, or nothing.
-        usage: What it cost.
-    """
-
-    node: str
-    output: object
-    depth: int
-    cells: dict[str, object] = {}
-    usage: Usage | None = None
-
-
-class Activation(Struct, frozen=True, gc=False):
-    """One opening of parallel work, while it is open.  Rule E2.
-
-    Attributes:
-        id: The run number that its opening took.
-        parent: The stage that opened it.
-        roots: The workers it opened with, in registration order.
-        depth: The depth of the step that opened it.
-        rows: The workers that are done, by id.
-        marks: The workers that failed since the last recovery.  Rule E5.
-    """
-
-    id: int
-    parent: str
-    roots: tuple[str, ...]
-    depth: int
-    rows: Mapping[str, Row] = {}
-    marks: frozenset[str] = frozenset()
-
-
 @final
 @frozen
 class ErrorRecord:
@@ -176,18 +79,6 @@ class ErrorRecord:
     text: str
 
 
-class Addition(Struct, frozen=True, gc=False):
-    """What a step adds to one history space.
-
-    Attributes:
-        messages: Appended, in order.
-        drop: Messages taken off the end first: the incoming one, where `on_enter` replaced it.
-    """
-
-    messages: tuple[Message, ...]
-    drop: int = 0
-
-
 class Session(Struct, frozen=True, eq=False, gc=False):
     """One durable conversation or job, as it stands after a commit.
 
@@ -202,7 +93,9 @@ class Session(Struct, frozen=True, eq=False, gc=False):
         usage: What was spent, by node id.
         activation: The parallel work that is open.
         results: What the workers joined into the cursor's stage yielded, by worker id.  Rule E2.
+        series: The same for workers that ran once for each item: their outputs in input order.  Rule E6.
         errors: The error log, outside equality.
+        journal: What unfinished steps have done so far, by place; outside equality, and nobody's to read.  Rule F2.
     """
 
     id: str
@@ -215,12 +108,14 @@ class Session(Struct, frozen=True, eq=False, gc=False):
     usage: Mapping[str, Usage] = {}
     activation: Activation | None = None
     results: Mapping[str, object] = {}
+    series: Mapping[str, tuple[object, ...]] = {}
     errors: tuple[ErrorRecord, ...] = ()
+    journal: Mapping[Place, tuple[Note, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
         """Equal where what they hold is.
 
-        Revision, run numbers, generation, step limit and error log count commits and tries.  Rules G4, L7.
+        Revision, run numbers, generation, step limit, error log and journal count commits and tries.  Rules G4, L7.
         """
         if not isinstance(other, Session):
             return NotImplemented
@@ -229,7 +124,17 @@ class Session(Struct, frozen=True, eq=False, gc=False):
     def _held(self) -> tuple[object, ...]:
         activation = self.activation and replace(self.activation, id=0)
         head = replace(self.head, run=0)
-        return (self.id, self.graph, head, self.cells, self.histories, self.usage, activation, self.results)
+        return (
+            self.id,
+            self.graph,
+            head,
+            self.cells,
+            self.histories,
+            self.usage,
+            activation,
+            self.results,
+            self.series,
+        )
 
     def __hash__(self) -> int:
         return hash((self.id, self.graph))
@@ -252,7 +157,10 @@ class Delta(Struct, frozen=True, gc=False):
         marks: Failed steps of the open activation; None takes all marks off.
         closed: The open activation (or the one just opened) is dropped.
         results: The results the cursor's stage can read, where they change.
+        series: The same of workers that ran for each item; it changes where `results` does.
         errors: Appended to the error log.
+        notes: Appended to the journals of their steps.
+        forgets: All journals are dropped, before `notes` are appended; a row drops its own.
     """
 
     session: str
@@ -265,10 +173,13 @@ class Delta(Struct, frozen=True, gc=False):
     usage: dict[str, Usage] = {}
     opened: Activation | None = None
     rows: tuple[Row, ...] = ()
-    marks: tuple[str, ...] | None = ()
+    marks: tuple[Place, ...] | None = ()
     closed: bool = False
     results: dict[str, object] | None = None
+    series: dict[str, tuple[object, ...]] = {}
     errors: tuple[ErrorRecord, ...] = ()
+    notes: tuple[Note, ...] = ()
+    forgets: bool = False
 
 
 def apply(session: Session, delta: Delta) -> Session:
@@ -302,8 +213,20 @@ def apply(session: Session, delta: Delta) -> Session:
         usage,
         activation,
         session.results if delta.results is None else delta.results,
+        session.series if delta.results is None else delta.series,
         session.errors + delta.errors if delta.errors else session.errors,
+        _journal_after(session.journal, delta) if session.journal or delta.notes or delta.forgets else session.journal,
     )
+
+
+def _journal_after(journal: Mapping[Place, tuple[Note, ...]], delta: Delta) -> Mapping[Place, tuple[Note, ...]]:
+    after = {} if delta.forgets else {**journal}
+    for row in delta.rows:
+        after.pop(row.place, None)
+    for note in delta.notes:
+        place = note.node, note.item
+        after[place] = (*after.get(place, ()), note)
+    return after
 
 
 def _activation_after(activation: Activation | None, delta: Delta) -> Activation | None:
@@ -314,7 +237,10 @@ def _activation_after(activation: Activation | None, delta: Delta) -> Activation
     if activation is None:
         return None
     if delta.rows:
-        activation = replace(activation, rows={**activation.rows, **{row.node: row for row in delta.rows}})
+        rows = activation.rows
+        for row in delta.rows:
+            rows = rows.with_row(row)
+        activation = replace(activation, rows=rows)
     if delta.marks is None:
         return replace(activation, marks=frozenset())
     return replace(activation, marks=activation.marks | set(delta.marks)) if delta.marks else activation

@@ -54,6 +54,7 @@ T = TypeVar("T")
 AnyGo: Any = Go
 AnyDirectTo: Any = DirectTo
 AnyFanout: Any = Fanout
+AnyAnnotated: Any = Annotated
 Alias: Any = TypeAliasType
 Variable: Any = T
 Either: Any = Alias("Either", Variable | Stay, type_params=(T,))
@@ -101,7 +102,7 @@ def test_e8_every_spelling_gives_the_same_edges(spelling: str) -> None:
     plan = plan_of(around(hub))
     assert led(hub, "lead") == ARROWS
     assert plan.nodes["Hub"].tools["lead"].handler.ways == {(Go, Alpha), (Go, Beta), (Fanout, One), (Fanout, Two)}
-    assert plan.closure(("One", "Two")).stage == "Beta"
+    assert plan.topology.closure(("One", "Two")).stage == "Beta"
 
 
 @pytest.mark.parametrize("number", range(9))
@@ -148,6 +149,17 @@ def test_e2_each_fanout_of_an_annotation_is_an_opening_by_itself() -> None:
     assert read.ways == (Way(Fanout, (One, Two)), Way(Fanout, (Two, Counting)))
     assert str(read.ways[0]) == "Fanout[One | Two]"
     assert said(Go[Alpha] | Awaitable[Go[Alpha]]).ways == (Way(Go, (Alpha,)),)  # a way told twice is one
+
+
+def test_e6_a_fanout_of_one_worker_is_a_scatter() -> None:
+    """However it is spelled: a worker named twice is one."""
+    both = (Way(Fanout, (One,)), Way(Fanout, (One, Two)))
+    assert said(Fanout[One] | Fanout[One | Two] | AnyAnnotated[Fanout[One], "why"] | None).ways == both
+    assert said(AnyFanout[Alias("Only", One)]).ways == both[:1]
+    assert said(AnyFanout[Union[One, Alias("Only", One)]]).ways == both[:1]  # noqa: UP007  built, not written
+    assert [way.scatters for way in both] == [True, False]
+    assert not Way(Go, (Alpha,)).scatters
+    assert str(both[0]) == "Fanout[One]"
 
 
 def test_e8_what_may_be_returned_besides_routes() -> None:
@@ -307,11 +319,10 @@ def test_e8_an_annotation_that_names_no_node_is_refused(case: str) -> None:
             "A worker is reached by Fanout[A | B] or an edge.",
         ),
         (AnyFanout[One | Alpha], "Fanout[Alpha] leads to a stage", "Write Go[Alpha]."),
-        (AnyFanout[One], "Fanout[One] names one worker", "A fan-out takes two or more: Fanout[A | B]."),
     ],
 )
 def test_b4_a_route_to_the_wrong_kind_is_refused(annotation: Any, what: str, mend: str) -> None:
-    """Rule B4: `go` and `direct_to` take turn owners, `fanout` workers, and at least two.  Rule A3."""
+    """Rule B4: `go` and `direct_to` take turn owners, `fanout` and `scatter` workers."""
     assert said(annotation).flaws == (AnnotationFlaw("forbidden-route", what, mend),)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from cast import MODEL, AnyGraph, End, Other, Pass, Split, Talk, V, W, X, compiled, kinds, problems, refused, told
+from cast import MODEL, AnyGraph, End, Note, Other, Pass, Split, Talk, V, W, X, compiled, kinds, problems, refused, told
 
 from ezgraph import (
     END,
@@ -137,14 +137,14 @@ def test_m3_ten_mistakes_are_one_error_with_ten_problems() -> None:
         (
             "dead-end",
             "Dead",
-            "is reached from Desk.open, and nothing follows it",
+            "is reached by Desk.open → Dead, and nothing follows it",
             "Write .join((Dead, ...), to=...), .edge(Dead, ...) or .edge(Dead, END).",
         ),
         (
             "unfed-join",
             "join((Unfed,), to=End)",
             "nothing ever runs Unfed",
-            "Fan out to its sources from a stage, or remove the join.",
+            "Lead to its sources by an edge, a fanout or a scatter, or remove the join.",
         ),
         (
             "unreachable",
@@ -163,11 +163,12 @@ def test_m3_ten_mistakes_are_one_error_with_ten_problems() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "name"), [(V, "V"), (Split(), "<.*Split object.*>"), (None, "None"), (Conversation, "Conversation")]
+    ("entry", "name"),
+    [(Split(), "<.*Split object.*>"), (None, "None"), (Conversation, "Conversation"), (Note, "Note")],
 )
 def test_e8_no_entry(entry: Any, name: str) -> None:
-    """A worker as the entry is a job, and our own kinds are no nodes."""
-    match = rf"(?s)entry: {name} is no stage's class \[no-entry\].*Pass entry=Intake, a Conversation or GraphNode"
+    """Our own kinds are no nodes."""
+    match = rf"(?s)entry: {name} is no node's class \[no-entry\].*Pass entry=Intake, a Conversation or GraphNode, or"
     refused(AnyGraph("g", entry=entry).stages(End), "no-entry", "entry", match)
     compiled(Graph("g", entry=End))
 
@@ -223,7 +224,7 @@ def test_e8_unknown_nodes_in_a_join() -> None:
 def test_e8_an_unreachable_stage_or_worker() -> None:
     match = r"(?s)Other: nothing leads to it from the entry.*Lead to it by a go, a direct_to, an edge or a join"
     refused(Graph("g", entry=End).stages(Other), "unreachable", "Other", match)
-    match = r"(?s)V: nothing leads to it from the entry.*Lead to it by an edge or a fanout"
+    match = r"(?s)V: nothing leads to it from the entry.*Lead to it by an edge, a fanout or a scatter"
     refused(Graph("g", entry=End).workers(V).edge(V, END), "unreachable", "V", match)
 
 
@@ -245,7 +246,7 @@ def test_e8_what_is_reached() -> None:
 
 
 def test_e8_a_dead_end() -> None:
-    match = r"(?s)W: is reached from Split.run, and nothing follows it.*Write \.join\(\(W, \.\.\.\), to=\.\.\.\)"
+    match = r"(?s)W: is reached by Split.run → W, and nothing follows it.*Write \.join\(\(W, \.\.\.\), to=\.\.\.\)"
     graph = Graph("g", entry=Split).workers(V, W).edge(V, END)
     refused(graph, "dead-end", "W", match)
     compiled(graph.edge(W, END))
@@ -257,14 +258,12 @@ def test_e8_a_dead_end_is_told_once_however_often_it_is_reached() -> None:
             return None
 
     graph = Graph("g", entry=Twice).workers(V, W, X).edge(W, END).edge(X, END).edge(Twice, V)
-    refused(graph, "dead-end", "V", r"V: is reached from Twice.run and the edges of Twice, and nothing follows it")
+    refused(graph, "dead-end", "V", r"V: is reached by Twice.run → V and Twice → V, and nothing follows it")
     compiled(graph.edge(V, END))
 
 
 def test_e8_a_join_that_nothing_can_feed() -> None:
-    match = (
-        r"(?s)join\(\(V, W\), to=Pass\): nothing ever runs V or W \[unfed-join\].*Fan out to its sources from a stage"
-    )
+    match = r"(?s)join\(\(V, W\), to=Pass\): nothing ever runs V or W \[unfed-join\].*Lead to its sources by an edge"
     graph = Graph("g", entry=End).stages(Pass).workers(V, W).join((V, W), to=Pass)
     refused(graph, "unfed-join", "join((V, W), to=Pass)", match)
     refused(Graph("g", entry=End).join((), to=End), "unfed-join", "join((), to=End)", "has no source")
@@ -330,13 +329,13 @@ def test_e8_end_beside_another_way_on() -> None:
 
 def test_e8_an_opening_that_reaches_two_stages() -> None:
     match = (
-        r"(?s)Split.run: opens V, W, which reach the stages End and Other.*"
+        r"(?s)Split.run: reaches 2 stages: Split.run → V → End, Split.run → W → Other.*"
         r"From one opening at most one stage can be reached"
     )
     graph = Graph("g", entry=Split).stages(End, Other).workers(V, W).edge(V, End)
     refused(graph.edge(W, Other), "two-stages", "Split.run", match)
     reached = compiled(Graph("g", entry=Split).stages(End).workers(V, W).edge(V, End).edge(W, End))
-    assert reached.closure(("V", "W")).stage == "End"
+    assert reached.topology.closure(("V", "W")).stage == "End"
 
 
 def test_e2_two_openings_may_reach_two_stages() -> None:
@@ -351,8 +350,10 @@ def test_e2_two_openings_may_reach_two_stages() -> None:
 
     graph: Any = Graph("g", entry=Open).stages(End, Other).workers(V, W, X, Y)
     plan = compiled(graph.edge(V, End).edge(W, End).edge(X, Other).edge(Y, Other))
-    assert (plan.closure(("V", "W")).stage, plan.closure(("X", "Y")).stage) == ("End", "Other")
-    refused(graph.edge(V, End).edge(W, Other).edge(X, Other).edge(Y, Other), "two-stages", "Open.run", "V, W, which")
+    closure = plan.topology.closure
+    assert (closure(("V", "W")).stage, closure(("X", "Y")).stage) == ("End", "Other")
+    wrong = graph.edge(V, End).edge(W, Other).edge(X, Other).edge(Y, Other)
+    refused(wrong, "two-stages", "Open.run", "Open.run → V → End, Open.run → W → Other")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from types import new_class
 from typing import Any
 
 import pytest
-from cast import MODEL, End, Split, Talk, V, W, compiled
+from cast import MODEL, End, Split, Talk, V, W, X, compiled
 from hypothesis import given, strategies as st
 
 from ezgraph import (
@@ -80,6 +80,9 @@ class Work(Worker[None, int]):
         return task_result(1)
 
 
+_fanout: Any = Fanout
+
+
 def stage(name: str, returns: Any) -> Any:
     def run(self: object, ctx: StageContext[None]) -> None: ...
 
@@ -88,7 +91,7 @@ def stage(name: str, returns: Any) -> Any:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[Any, set[Edge]]:  # noqa: C901  a branch for each way out
+def graphs(draw: st.DrawFn) -> tuple[Any, set[Edge]]:  # noqa: C901, PLR0912  a branch for each way out
     """A graph of stages in a ring with routes, fan-outs and edges besides, and the edges that it declares."""
     declared: set[Edge] = set()
     count = draw(st.integers(1, 4))
@@ -102,13 +105,16 @@ def graphs(draw: st.DrawFn) -> tuple[Any, set[Edge]]:  # noqa: C901  a branch fo
             returns |= kind[target]
             declared.add((one.__name__, target.__name__, "-->" if kind is Go else "-.->", "run"))
         if workers and (at == 0 or draw(st.booleans())):
-            opened: Any = Fanout
             chosen = workers if at == 0 else draw(st.permutations(workers))[:2]
             union: Any = chosen[0]
             for worker in chosen[1:]:
                 union |= worker
-            returns |= opened[union]
+            returns |= _fanout[union]
             declared |= {(one.__name__, worker.__name__, "==>", "run") for worker in chosen}
+        if draw(st.booleans()) and workers:
+            scattered: Any = draw(st.sampled_from(workers))
+            returns |= _fanout[scattered]
+            declared.add((one.__name__, scattered.__name__, "==>", "run for each"))
         if draw(st.booleans()):
             returns |= Finish
             declared.add((one.__name__, END, "-->", "run"))
@@ -124,10 +130,15 @@ def graphs(draw: st.DrawFn) -> tuple[Any, set[Edge]]:  # noqa: C901  a branch fo
             declared.add((worker.__name__, after.__name__, "-->", ""))
     leading = {edge.source for edge in graph.definition.edges}
     last = tuple(worker for worker in workers if worker not in leading)
+    scatters = {target for _, target, _, label in declared if label == "run for each"}
     joined: bool = draw(st.booleans())
     if last and joined:
         graph = graph.join(last, to=end)
-        declared |= {(worker.__name__, end.__name__, "--o", "") for worker in last}
+        for worker in last:
+            line = workers[workers.index(worker) :: -1]  # itself and the workers before it: a line as far as edges go
+            length = next((i for i, one in enumerate(line[1:], 1) if one not in leading), len(line))
+            each = any(one.__name__ in scatters for one in line[:length])
+            declared.add((worker.__name__, end.__name__, "--o", "for all" if each else ""))
     else:
         for worker in last:
             graph = graph.edge(worker, END)
@@ -225,6 +236,75 @@ def test_z2_the_text_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     ]
     assert texts[0] == texts[1] == mermaid(compiled(desk()))
+
+
+# ------------------------------------------------------------ scatters and jobs
+
+
+class Each(GraphNode[None]):
+    """Opens V for each of some inputs, or V beside W."""
+
+    def run(self, ctx: StageContext[None]) -> Fanout[V] | Fanout[V | W]:
+        raise NotImplementedError
+
+
+def among(graph: Any, *labels: str) -> list[Edge]:
+    return [edge for edge in drawn(mermaid(compiled(graph))) if edge[3] in labels]
+
+
+def test_e6_a_scatter_is_drawn_apart_from_a_fanout() -> None:
+    graph = Graph("g", entry=Each).workers(V, W).edge(V, END).edge(W, END)
+    assert drawn(mermaid(compiled(graph))) == [
+        ("Each", "V", "==>", "run for each"),
+        ("Each", "V", "==>", "run"),
+        ("Each", "W", "==>", "run"),
+        ("V", END, "-->", ""),
+        ("W", END, "-->", ""),
+    ]
+
+
+def test_e6_where_the_items_come_together_is_drawn() -> None:
+    """A join of one source, and what leads into a stage: not a diamond inside an item."""
+
+    class Mid(Work):
+        pass
+
+    class Late(Work):
+        pass
+
+    graph = Graph("g", entry=Each).stages(End).workers(V, W, X, Mid, Late).edge(V, X).edge(V, Mid)
+    inside = graph.join((X, Mid), to=Late).edge(W, END)
+    assert among(inside.edge(Late, End), "for all") == [("Late", "End", "-->", "for all")]
+    assert among(inside.join((Late,), to=End), "for all") == [("Late", "End", "--o", "for all")]
+    ended = Graph("g", entry=Each).workers(V, W, Mid, Late).join((V,), to=Mid).edge(Mid, Late).edge(Late, END)
+    assert among(ended.edge(W, END), "for all") == [("V", "Mid", "--o", "for all")]
+    across = graph.join((X,), to=Late).join((Mid,), to=Late).join((Late, W), to=End)
+    assert among(across, "for all") == [("X", "Late", "--o", "for all"), ("Mid", "Late", "--o", "for all")]
+
+
+def test_e6_a_join_of_one_source_that_no_scatter_reaches_gathers_nothing() -> None:
+    graph = Graph("g", entry=Split).stages(End).workers(V, W).join((V,), to=W).join((W,), to=End)
+    assert among(graph, "for all") == []
+
+
+def test_e12_a_job_is_drawn_with_its_entry_marked() -> None:
+    graph = Graph("job", entry=V).workers(W).edge(V, W).edge(W, END)
+    assert mermaid(compiled(graph)) == (
+        'flowchart TD\n    n0["V"]\n    n1["W"]\n    finish((END))\n'
+        "    n0 --> n1\n    n1 --> finish\n    style n0 stroke-width:3px\n"
+    )
+
+
+def test_g1_where_an_error_hook_leads_is_drawn_with_its_name() -> None:
+    class Falls(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> None:
+            return None
+
+        def on_error(self, ctx: StageContext[None], error: Exception) -> Go[End] | Finish | None:
+            return None
+
+    graph = Graph("g", entry=Falls).stages(End)
+    assert among(graph, "on_error") == [("Falls", "End", "-->", "on_error"), ("Falls", END, "-->", "on_error")]
 
 
 # ------------------------------------------------------------ odd ids and names

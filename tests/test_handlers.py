@@ -285,7 +285,6 @@ def test_b2_what_is_no_response_at_all() -> None:
         (Go[Any], r"`Go\[Any\]` does not say where it may lead"),
         (AnyGo[V], r"(?s)Go\[V\] leads to a worker.*A worker is reached by Fanout\[A \| B\] or an edge"),
         (AnyFanout[V | End], r"(?s)Fanout\[End\] leads to a stage.*Write Go\[End\]"),
-        (Fanout[V], r"(?s)Fanout\[V\] names one worker.*A fan-out takes two or more"),
     ],
 )
 def test_b4_routes_that_are_forbidden(returns: Any, match: str) -> None:

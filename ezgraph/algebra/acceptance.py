@@ -8,7 +8,7 @@ import msgspec
 
 from ezgraph.algebra.settling import CONTINUE, Answer, Reply, Yielded
 from ezgraph.errors import OutputError
-from ezgraph.plan import NodeSpec
+from ezgraph.plan import NodeSpec, Tool
 from ezgraph.responses import Direct, TaskResult
 
 Accepted: TypeAlias = str | TaskResult[Any]
@@ -52,6 +52,21 @@ def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:
         case route:
             answer: Answer = route
             return answer
+
+
+def check_answer(spec: NodeSpec, tool: Tool, value: object) -> None:
+    """Refuse a tool's task result that is not of the type it declares.  Rules F2, L4.
+
+    Raises:
+        OutputError: It is not.
+    """
+    if (bad := tool.answer_check(value)) is not None:
+        path, expected, found = bad
+        raise OutputError(
+            spec.id,
+            f"{spec.id}.{tool.handler.name} declares a task_result of {expected} at {path}, and gave {found}. "
+            "Give what its return annotation says.",
+        )
 
 
 def yielded(spec: NodeSpec, output: object) -> Yielded:

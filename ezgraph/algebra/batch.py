@@ -45,7 +45,7 @@ class Summary:
 
     Attributes:
         farewells: What the calls that ended the session said; empty where none did.
-        bare: The distinct bare routes: a `go` without state and message, or a `fanout`.
+        bare: The distinct bare routes: a `go` without state and message, or a `fanout` (a `scatter` is exclusive).
         exclusive: All other routes, a bag: equal ones count apart.
     """
 
@@ -66,7 +66,7 @@ def summary_of(outcome: Response[Any] | Ended) -> Summary:
             return Summary(farewells=frozenset({farewell}))
         case Go(state=state, message=message) if state is UNSET and message is None:
             return Summary(bare=frozenset({_route_part(outcome)}))
-        case Fanout(workers=workers):
+        case Fanout(workers=workers, inputs=None):
             same = evolve(outcome, workers=tuple(sorted(workers, key=lambda w: (w.__module__, w.__qualname__, id(w)))))
             return Summary(bare=frozenset({_route_part(same)}))
         case _:

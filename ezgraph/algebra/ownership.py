@@ -25,7 +25,7 @@ from ezgraph.responses import (
     TaskResult,
 )
 
-Nothing: TypeAlias = Literal["refused", "continue", "output stands"]
+Nothing: TypeAlias = Literal["refused", "continue", "output stands", "delegates"]
 """What returning nothing comes to."""
 
 
@@ -71,6 +71,8 @@ TABLE: Final[Mapping[tuple[Origin, Placement], Permission]] = MappingProxyType(
         ("run", "internal"): Permission(_ANSWERS, "continue"),
         ("response hook", "conversation"): Permission(_ROUTES | {Direct, str}, "output stands"),
         ("response hook", "internal"): Permission(_ANSWERS | {str}, "output stands"),
+        ("error hook", "conversation"): Permission(frozenset({Go, Direct, DirectTo, Finish, TaskResult}), "delegates"),
+        ("error hook", "internal"): Permission(_ANSWERS, "delegates"),
     }
 )
 """Table B, for the origins and placements that exist."""
@@ -131,8 +133,12 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: Any) 
         if response.message is not None:
             check_message("with_message", response.message)
     elif kind is Fanout:
-        if not any(opening.issuperset(response.workers) for opening in handler.openings):
+        opens = frozenset(response.workers)
+        scatters = response.inputs is not None  # an opening by itself: rule E2
+        if not any(opens == opening if scatters else opens <= opening for opening in handler.openings):
             _refuse(plan, spec, handler, response, response.workers)
+        for item, state in enumerate(response.inputs or ()):
+            plan.by_class[response.workers[0]].check_state(spec.id, state, item)
     elif kind not in handler.kinds:
         _refuse(plan, spec, handler, response, ())
     if handler.origin != "tool" and has_tool_effects(response):

@@ -5,14 +5,15 @@ Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ezgraph.activations import Activation, Place
 from ezgraph.messages import Message
 from ezgraph.plan import Closure, Plan
-from ezgraph.session import END, Activation, Delta, Head, Limits, Session
+from ezgraph.session import END, Delta, Head, Limits, Session
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -22,11 +23,18 @@ class Step(Struct, frozen=True, gc=False):
         run: The run number, or the activation's.
         node: The node's id.
         generation: In which it was dispatched; an outcome of an older one is stale.
+        item: The index of its item, where it runs once per item of a scatter.  Rule E6.
     """
 
     run: int
     node: str
     generation: int
+    item: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in its activation."""
+        return self.node, self.item
 
 
 def new_session(plan: Plan, session: str) -> Session:
@@ -34,11 +42,17 @@ def new_session(plan: Plan, session: str) -> Session:
     return Session(session, plan.graph, 0, Head(plan.entry))
 
 
-def begun(session: Session, message: Message, step_limit: int) -> Session:
-    """The session as input finds it: the cursor's stage is owed a run.  Committed with its first step.  Rule G4."""
+def begun(session: Session, message: Message | None, step_limit: int) -> Session:
+    """The session as input finds it: the cursor's node is owed a run.  Committed with its first step.  Rule G4."""
     before = session.head
     head = Head(before.cursor, owed=True, run=before.run + 1, incoming=message, before=before)
-    return replace(session, head=head, limits=replace(session.limits, steps=step_limit))
+    return replace(session, head=head, limits=replace(session.limits, steps=step_limit), journal={})
+
+
+def is_journalled(session: Session) -> bool:
+    """Whether the store may keep a journal: of a step under way, or of one that raised before this input came."""
+    before = session.head.before
+    return bool(session.journal) or (before is not None and before.raised)
 
 
 def recovering(session: Session, step_limit: int) -> Delta:
@@ -53,9 +67,26 @@ def recovering(session: Session, step_limit: int) -> Delta:
     )
 
 
+def abandoning(session: Session) -> Delta:
+    """What `aabandon` commits: nothing is owed, and the cursor stays.  Outcomes that are still under way are stale."""
+    head, limits = session.head, session.limits
+    return Delta(
+        session.id,
+        session.graph,
+        session.revision + 1,
+        head=Head(head.cursor, run=head.run + 1),
+        limits=Limits(limits.generation + 1, limits.steps),
+        closed=session.activation is not None,
+        forgets=is_journalled(session),
+    )
+
+
 def is_owed(session: Session) -> bool:
     """Whether `arecover` has anything to run."""
     return session.activation is not None or session.head.owed
+
+
+# ------------------------------------------------------------------------------------------------------- what can run
 
 
 def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
@@ -65,10 +96,32 @@ def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
         if head.owed and not head.raised and head.depth <= limits.steps:
             return (Step(head.run, head.cursor, limits.generation),)
         return ()
+    closure = plan.closure(activation)
+    if activation.marks and closure.policy == "cancel_siblings":
+        return ()
     return tuple(
-        Step(activation.id, node, limits.generation)
-        for node, depth in _enabled(plan.closure(activation.roots), activation)
-        if depth <= limits.steps
+        Step(activation.id, place[0], limits.generation, place[1])
+        for place in closure.places(items_of(activation))
+        if is_free(closure, activation, place) and depth_of(closure, activation, place) <= limits.steps
+    )
+
+
+def follows(plan: Plan, after: Session, step: Step) -> tuple[Step, ...]:
+    """The steps that became ready when `step` was settled, in dispatch order: what `ready` says more than before.
+
+    Costs what follows, not what the activation holds.
+    """
+    activation = after.activation
+    if activation is None or step.run != activation.id:
+        return ready(plan, after)
+    closure, limits = plan.closure(activation), after.limits
+    if activation.marks and closure.policy == "cancel_siblings":
+        return ()
+    places = [(node, step.item if node in closure.each else None) for node in closure.after[step.node]]
+    return tuple(
+        Step(activation.id, place[0], limits.generation, place[1])
+        for place in places
+        if is_free(closure, activation, place) and depth_of(closure, activation, place) <= limits.steps
     )
 
 
@@ -77,7 +130,14 @@ def held(plan: Plan, session: Session) -> dict[str, int]:
     head, activation, limit = session.head, session.activation, session.limits.steps
     if activation is None:
         return {head.cursor: head.depth} if head.owed and not head.raised and head.depth > limit else {}
-    return {node: depth for node, depth in _enabled(plan.closure(activation.roots), activation) if depth > limit}
+    closure = plan.closure(activation)
+    if activation.marks and closure.policy == "cancel_siblings":
+        return {}
+    waiting: dict[str, int] = {}
+    for place in closure.places(items_of(activation)):
+        if is_free(closure, activation, place) and (depth := depth_of(closure, activation, place)) > limit:
+            waiting[place[0]] = max(depth, waiting.get(place[0], 0))
+    return waiting
 
 
 def is_enabled(plan: Plan, session: Session, step: Step) -> bool:
@@ -90,38 +150,103 @@ def is_enabled(plan: Plan, session: Session, step: Step) -> bool:
         return head.owed and step.run == head.run and step.node == head.cursor and not head.raised
     if step.run != activation.id:
         return False
-    return any(step.node == node for node, _ in _enabled(plan.closure(activation.roots), activation))
+    closure = plan.closure(activation)
+    if step.item is None:
+        return step.node in closure.once and is_free(closure, activation, step.place)
+    known = step.node in closure.each and 0 <= step.item < items_of(activation)
+    return known and is_free(closure, activation, step.place)
 
 
-def _enabled(closure: Closure, activation: Activation) -> list[tuple[str, int]]:
-    """The workers with no row and no mark whose sources are all done, each with the depth it would run at."""
-    rows, marks = activation.rows, activation.marks
-    return [
-        (node, depth_of(closure, activation, node))
-        for node in closure.workers
-        if node not in rows and node not in marks and all(source in rows for source in closure.before[node])
-    ]
+def items_of(activation: Activation) -> int:
+    """How many items a scatter has; none for any other opening."""
+    return 0 if activation.inputs is None else len(activation.inputs)
 
 
-def depth_of(closure: Closure, activation: Activation, node: str) -> int:
-    """One more than the deepest row before `node`, or than the step that opened the activation.  Rule E9."""
-    return 1 + max((activation.rows[source].depth for source in closure.before[node]), default=activation.depth)
+def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
+    """Whether a worker of the closure has no row and no mark, and all that lead into it are done."""
+    rows = activation.rows
+    if place in rows or place in activation.marks:
+        return False
+    node, item = place
+    for source in closure.before[node]:
+        if source not in closure.each:
+            done = (source, None) in rows
+        elif item is not None:
+            done = (source, item) in rows
+        else:
+            done = rows.count(source) == items_of(activation)
+        if not done:
+            return False
+    return True
 
 
-def seen_by(
-    plan: Plan, session: Session, activation: Activation, worker: str
-) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """The cells and the results that a worker reads: what stood when its activation opened, and what it comes after.
+def sources_of(closure: Closure, activation: Activation, place: Place) -> Iterator[Place]:
+    """The runs that lead into a worker or the stage directly."""
+    node, item = place
+    for source in closure.before[node]:
+        if source not in closure.each:
+            yield source, None
+        elif item is not None:
+            yield source, item
+        else:
+            yield from ((source, index) for index in range(items_of(activation)))
 
-    Rule E4.  It reads the rows of its ancestors and of nothing else, whatever else has landed.
+
+def depth_of(closure: Closure, activation: Activation, place: Place) -> int:
+    """One more than the deepest row before it, or than the step that opened the activation.  Rule E9."""
+    rows = activation.rows
+    return 1 + max((rows[source].depth for source in sources_of(closure, activation, place)), default=activation.depth)
+
+
+def depth_at(plan: Plan, session: Session, step: Step) -> int:
+    """How deep in the turn's chain a step that runs is.  Rule E9."""
+    activation = session.activation
+    return session.head.depth if activation is None else depth_of(plan.closure(activation), activation, step.place)
+
+
+# ---------------------------------------------------------------------------------------------------- what a step sees
+
+
+class Seen(Struct, frozen=True, gc=False):
+    """What a step may read.  Rule E4.
+
+    Attributes:
+        cells: State by node id.
+        results: Outputs of the workers it comes after, by id.
+        series: The same of workers that ran once per item: all their outputs, in input order.
     """
-    line = plan.closure(activation.roots).ancestors[worker]
-    if not line:
-        return session.cells, {}
-    cells = dict(session.cells)
+
+    cells: Mapping[str, object]
+    results: Mapping[str, object]
+    series: Mapping[str, tuple[object, ...]]
+
+
+def seen_by(plan: Plan, session: Session, step: Step) -> Seen:
+    """What stood when the activation opened, what the step comes after, and its own input; nothing else that landed.
+
+    Rules E4, E6.  What a per-item worker saves is for its own run, and its input is for nobody else.
+    """
+    activation = session.activation
+    if activation is None:
+        return Seen(session.cells, session.results, session.series)
+    closure, rows, item = plan.closure(activation), activation.rows, step.item
+    line = closure.ancestors[step.node]
+    cells, results, series = session.cells, dict[str, object](), dict[str, tuple[object, ...]]()
+    if item is not None and activation.inputs is not None and step.node in activation.roots:
+        cells = {**cells, step.node: activation.inputs[item]}
     for source in line:
-        cells.update(activation.rows[source].cells)
-    return cells, {source: activation.rows[source].output for source in line}
+        if source not in closure.each:
+            row = rows[source, None]
+            cells = {**cells, **row.cells} if row.cells else cells
+            results[source] = row.output
+        elif item is not None:
+            results[source] = rows[source, item].output
+        else:
+            series[source] = tuple(rows[source, index].output for index in range(items_of(activation)))
+    return Seen(cells, results, series)
+
+
+# -------------------------------------------------------------------------------------------------------- what is left
 
 
 def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
@@ -129,13 +254,20 @@ def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
     head, activation = session.head, session.activation
     if activation is None:
         return (f"{head.cursor} was entered and has not finished",) if head.owed and not head.raised else ()
-    closure = plan.closure(activation.roots)
+    closure, items = plan.closure(activation), items_of(activation)
+    rows, marks = activation.rows, activation.marks
     left = []
-    for node in closure.workers:
-        if node in activation.marks:
+    for node in closure.each:
+        failed = sum(1 for marked, _ in marks if marked == node)
+        missing = items - rows.count(node) - failed
+        told = [f"{failed} failed"] * bool(failed) + [f"{missing} have not finished"] * bool(missing)
+        if told:
+            left.append(f"of the {items} items of {node}, opened by {activation.parent}, {' and '.join(told)}")
+    for node in closure.once:
+        waits = [source for source in closure.before[node] if not _is_done(closure, activation, source)]
+        if (node, None) in marks:
             left.append(f"branch {node}, opened by {activation.parent}, failed")
-        elif node not in activation.rows:
-            waits = [source for source in closure.before[node] if source not in activation.rows]
+        elif (node, None) not in rows:
             left.append(
                 f"{node} waits for {', '.join(waits)}"
                 if waits
@@ -144,6 +276,10 @@ def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
     if closure.stage is not None:
         left.append(f"{closure.stage} waits to be joined")
     return tuple(left)
+
+
+def _is_done(closure: Closure, activation: Activation, worker: str) -> bool:
+    return activation.rows.count(worker) == (items_of(activation) if worker in closure.each else 1)
 
 
 def is_completed(session: Session) -> bool:

@@ -12,11 +12,13 @@ from attrs import frozen
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ezgraph.algebra.scheduling import Step, depth_of, is_enabled
+from ezgraph.activations import Activation, Place, Row
+from ezgraph.algebra.scheduling import Step, depth_of, is_enabled, is_journalled, items_of
+from ezgraph.histories import Addition
 from ezgraph.messages import Message, Usage, assistant, instruction
-from ezgraph.plan import NodeSpec, Plan
+from ezgraph.plan import Closure, NodeSpec, Plan
 from ezgraph.responses import UNSET, DirectTo, Fanout, Finish, Go
-from ezgraph.session import END, Activation, Addition, Delta, ErrorRecord, Head, Row, Session
+from ezgraph.session import END, Delta, ErrorRecord, Head, Session
 
 
 @final
@@ -54,13 +56,13 @@ class Published(Struct, frozen=True, gc=False):
         answer: What it came to.
         cells: What it staged, by cell.
         adds: What it adds, by history space.
-        usage: What it cost, or None.
+        usage: What was spent, by node id.
     """
 
     answer: Answer
     cells: dict[str, object]
     adds: dict[str, Addition]
-    usage: Usage | None = None
+    usage: dict[str, Usage] = {}
 
 
 class Failed(Struct, frozen=True, gc=False):
@@ -93,11 +95,15 @@ def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transi
     if activation is None:
         if isinstance(outcome, Failed):
             return Transition(_stage_failed(session, step, outcome))
+        if isinstance(outcome.answer, Yielded):
+            return Transition(_job_opened(plan, session, step.node, outcome))
         return _stage_settled(plan, session, step.node, outcome)
     if isinstance(outcome, Failed):
         record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
-        return Transition(_delta(session, marks=(step.node,), errors=(record,)))
-    return Transition(_worker_settled(plan, session, activation, step.node, outcome))
+        return Transition(_delta(session, marks=(step.place,), errors=(record,)))
+    row = _row(plan.closure(activation), activation, step.place, outcome)
+    grown = replace(activation, rows=activation.rows.with_row(row))
+    return Transition(_closing(plan, session, grown, session.head.run) or _delta(session, rows=(row,)))
 
 
 def _delta(session: Session, **parts: Any) -> Delta:
@@ -107,12 +113,13 @@ def _delta(session: Session, **parts: Any) -> Delta:
 def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
     """The error is logged; all else stays as the last commit left it.  Rules G4, G6."""
     head = session.head
-    kept = replace(head, raised=True) if head.before is None else replace(head.before, run=head.run)
     record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
-    return _delta(session, head=kept, errors=(record,))
+    if head.before is None:
+        return _delta(session, head=replace(head, raised=True), errors=(record,))
+    return _delta(session, head=replace(head.before, run=head.run), errors=(record,), forgets=is_journalled(session))
 
 
-def _stage_settled(  # noqa: C901  an arm for each answer
+def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
     plan: Plan, session: Session, node: str, outcome: Published
 ) -> Transition:
     """Input's limits go with its first step; results last as long as the cursor stays."""
@@ -145,9 +152,9 @@ def _stage_settled(  # noqa: C901  an arm for each answer
                 reply = answer.text
                 adds = _adding(adds, space, assistant(reply))
                 cursor = END if isinstance(answer, Finish) else cursor
-            case Fanout(workers=workers):
+            case Fanout(workers=workers, inputs=inputs):
                 roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
-                opened = Activation(head.run + 1, node, roots, head.depth)
+                opened = Activation(head.run + 1, node, roots, head.depth, inputs=inputs)
             case Opening(roots=roots):
                 opened = Activation(head.run + 1, node, roots, head.depth)
             case AtEnd():
@@ -155,17 +162,23 @@ def _stage_settled(  # noqa: C901  an arm for each answer
             case _:
                 pass  # Continue: the turn ends with no reply
         after = Head(cursor, run=head.run + 1)
+    limits, forgets = None if head.before is None else session.limits, is_journalled(session)
+    if opened is not None and (closed := _closing(plan, session, opened, opened.id)) is not None:
+        return Transition(
+            replace(closed, limits=limits, cells=cells, messages=adds, usage=outcome.usage, forgets=forgets)
+        )
     delta = Delta(
         session.id,
         session.graph,
         session.revision + 1,
         after,
-        None if head.before is None else session.limits,
+        limits,
         cells,
         adds,
-        {} if outcome.usage is None else {node: outcome.usage},
+        outcome.usage,
         opened,
-        results={} if session.results and after.cursor != head.cursor else None,
+        results={} if (session.results or session.series) and after.cursor != head.cursor else None,
+        forgets=forgets,
     )
     return Transition(delta, reply)
 
@@ -227,24 +240,74 @@ def _adding(adds: dict[str, Addition], space: str, message: Message) -> dict[str
     return {**adds, space: Addition((*added.messages, message), added.drop)}
 
 
-def _worker_settled(plan: Plan, session: Session, activation: Activation, node: str, outcome: Published) -> Delta:
-    """A row is inserted; the last row of a closure closes the activation in the same write.  Rules A9, E2, E4."""
-    closure = plan.closure(activation.roots)
+# -------------------------------------------------------------------------------------------------------- activations
+
+
+def _row(closure: Closure, activation: Activation, place: Place, outcome: Published) -> Row:
+    """A worker's outcome; what a per-item worker saved does not outlast its run.  Rule E6."""
+    node, item = place
     output = outcome.answer.output if isinstance(outcome.answer, Yielded) else None
-    row = Row(node, output, depth_of(closure, activation, node), outcome.cells, outcome.usage)
-    rows = {**activation.rows, node: row}
-    if len(rows) < len(closure.workers):
-        return _delta(session, rows=(row,))
+    cells = outcome.cells if item is None else {}
+    return Row(node, output, depth_of(closure, activation, place), cells, outcome.usage, item)
+
+
+def _job_opened(plan: Plan, session: Session, node: str, outcome: Published) -> Delta:
+    """A job's activation opens in the write that publishes its entry, which is its first row.  Rule E12."""
+    head = session.head
+    opened = Activation(head.run + 1, node, (node,), head.depth - 1)
+    row = _row(plan.closure(opened), opened, (node, None), outcome)
+    grown = replace(opened, rows=opened.rows.with_row(row))
+    limits = None if head.before is None else session.limits
+    if (closed := _closing(plan, session, grown, opened.id)) is not None:
+        return replace(closed, limits=limits)
+    forgets = is_journalled(session)
+    return _delta(session, head=Head(node, run=opened.id), limits=limits, opened=grown, forgets=forgets)
+
+
+def _closing(plan: Plan, session: Session, activation: Activation, run: int) -> Delta | None:
+    """The delta that closes an activation, merged in the plan's order; None where something is left to run.
+
+    Also an opening may close: a scatter over nothing.  Rules A9, E2, E4, E6.
+
+    Args:
+        plan: The plan.
+        session: As it stands; the activation may not be in it yet.
+        activation: With its last row.
+        run: The last run number that was taken.
+    """
+    closure, rows, items = plan.closure(activation), activation.rows, items_of(activation)
+    if len(rows) < closure.size(items):
+        return None
     cells: dict[str, object] = {}
     usage: dict[str, Usage] = {}
-    for worker in closure.workers:
-        cells.update(rows[worker].cells)
-        if (spent := rows[worker].usage) is not None:
-            usage[worker] = spent
-    run, stage = session.head.run + 1, closure.stage
+    for place in closure.places(items):
+        cells.update(rows[place].cells)
+        for node, spent in rows[place].usage.items():
+            usage[node] = usage[node] + spent if node in usage else spent
+    stage, results, series = closure.stage, dict[str, object](), dict[str, tuple[object, ...]]()
     if stage is None:
-        return _delta(session, head=Head(activation.parent, run=run), cells=cells, usage=usage, closed=True, results={})
-    depth = depth_of(closure, replace(activation, rows=rows), stage)
-    results = {worker: rows[worker].output for worker in closure.ancestors[stage]}
-    head = Head(stage, owed=True, run=run, depth=depth)
-    return _delta(session, head=head, cells=cells, usage=usage, closed=True, results=results)
+        head = Head(_after_all(plan, activation.parent), run=run + 1)
+    else:
+        head = Head(stage, owed=True, run=run + 1, depth=depth_of(closure, activation, (stage, None)))
+        for worker in closure.ancestors[stage]:
+            if worker in closure.each:
+                series[worker] = tuple(rows[worker, item].output for item in range(items))
+            else:
+                results[worker] = rows[worker, None].output
+    return _delta(
+        session,
+        head=head,
+        cells=cells,
+        usage=usage,
+        closed=session.activation is not None,
+        results=results,
+        series=series,
+        forgets=is_journalled(session),
+    )
+
+
+def _after_all(plan: Plan, parent: str) -> str:
+    """The cursor once every branch has ended and no stage was joined: rule A9, and for a job H6."""
+    if plan.nodes[parent].placement == "conversation":
+        return parent
+    return END if plan.wiring.at_end == "complete" else plan.entry

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 from ezgraph.annotations import Returns, members, shown
 from ezgraph.compilation.specs import NodeReader
 from ezgraph.compilation.ways import UNKNOWN, Link, Ways
 from ezgraph.errors import DefinitionError, Problem
-from ezgraph.graph import Definition
+from ezgraph.graph import Definition, OnFailure
 from ezgraph.nodes import Conversation, Node, Stage, Worker
-from ezgraph.plan import NodeSpec, Plan, Wiring
+from ezgraph.plan import NodeSpec, Opening, Plan, Wiring
 from ezgraph.session import END
 from ezgraph.shapes import checker, flaws
 
@@ -40,10 +40,10 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         path, wanted, found = bad
         mend = "Pass an initial context of its own type, to the last field."
         problems.append(Problem("wrong-context", "context", f"{path} must be {wanted}, and is {found}", mend))
-    if not (_is_node(entry) and issubclass(entry, Stage)):
+    if not _may_begin(entry):
         shown_entry = entry.__name__ if isinstance(entry, type) else repr(entry)
-        mend = "Pass entry=Intake, a Conversation or GraphNode."
-        problems.append(Problem("no-entry", "entry", f"{shown_entry} is no stage's class", mend))
+        mend = "Pass entry=Intake, a Conversation or GraphNode, or for a job a Worker."
+        problems.append(Problem("no-entry", "entry", f"{shown_entry} is no node's class", mend))
     nodes: dict[str, NodeSpec] = {}
     ids: dict[type, str] = {}
     returns: dict[str, Mapping[str, Returns]] = {}
@@ -60,8 +60,7 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
     if wiring is not None:
         _check_end_session(wiring, ids, problems)
     links = _links(definition, ids, problems)
-    known_entry = ids.get(entry) if isinstance(entry, type) and issubclass(entry, Stage) else None
-    ways = Ways(known_entry, nodes, ids, returns, mentions, links, problems)
+    ways = Ways(ids.get(entry) if _may_begin(entry) else None, nodes, ids, returns, mentions, links, problems)
     topology = ways.judge()
     if problems:
         raise DefinitionError(definition.name, dict.fromkeys(problems))
@@ -75,6 +74,10 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         by_class={cls: nodes[node] for cls, node in ids.items()},
         edges={n: ways.edges_of(n) for n, spec in nodes.items() if spec.placement == "conversation"},
         topology=topology,
+        openings=tuple(
+            Opening(opening.place, opening.scatters, topology.closure(opening.roots, scattered=opening.scatters))
+            for opening in ways.openings()
+        ),
         arrows=ways.arrows(),
         wiring=wiring or Wiring(),
     )
@@ -105,8 +108,8 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
         *((node, Worker, "workers") for node in definition.workers),
     ]
     entry = definition.entry
-    if _is_node(entry) and issubclass(entry, Stage) and not any(_class(n) is entry for n, _, _ in registered):
-        registered.insert(0, (entry, Stage, "stages"))
+    if _may_begin(entry) and not any(_class(n) is entry for n, _, _ in registered):
+        registered.insert(0, (entry, Stage, "stages") if issubclass(entry, Stage) else (entry, Worker, "workers"))
     seen: dict[str, type] = {}
     for given, kind, method in registered:
         cls = _class(given)
@@ -127,15 +130,20 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
         yield node_id, cls, _instance(given, cls, problems)
 
 
-def _is_node(given: object) -> bool:
+def _is_node(given: object) -> TypeGuard[type[Node[Any, Any]]]:
     """Whether it is an author's node class; our own kinds are none."""
     return isinstance(given, type) and issubclass(given, Node) and given.__module__ != Node.__module__
+
+
+def _may_begin(given: object) -> TypeGuard[type[Stage[Any, Any] | Worker[Any, Any, Any]]]:
+    """Whether it can be an entry: a stage's class, or a worker's, for a job.  Rule E12."""
+    return _is_node(given) and issubclass(given, Stage | Worker)
 
 
 def _class(given: object) -> type[Node[Any, Any]] | None:
     """The class of a node given as a class or an instance; None for anything else."""
     cls = given if isinstance(given, type) else type(given)
-    return cast("type[Node[Any, Any]]", cls) if _is_node(cls) else None
+    return cls if _is_node(cls) else None
 
 
 def _id(cls: type, seen: dict[str, type], problems: list[Problem]) -> str:
@@ -185,13 +193,14 @@ def _check_end_session(wiring: Wiring, ids: dict[type, str], problems: list[Prob
 def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]) -> list[Link]:
     """Edges and joins between ids; a name that the graph does not have is reported, and left out."""
     links: list[Link] = []
-    told: list[tuple[tuple[object, ...], object, bool]] = [
-        *(((edge.source,), edge.target, False) for edge in definition.edges),
-        *((join.sources, join.target, True) for join in definition.joins),
+    told: list[tuple[tuple[object, ...], object, bool, OnFailure | None]] = [
+        *(((edge.source,), edge.target, False, None) for edge in definition.edges),
+        *((join.sources, join.target, True, join.on_failure) for join in definition.joins),
     ]
-    for sources, target, is_join in told:
+    for sources, target, is_join, policy in told:
         named = ", ".join(map(_named, sources)) + ("," if is_join and len(sources) == 1 else "")
-        place = f"join(({named}), to={_named(target)})" if is_join else f"edge({named}, {_named(target)})"
+        to = f"to={_named(target)}" + (f", on_failure={policy!r}" if policy else "")
+        place = f"join(({named}), {to})" if is_join else f"edge({named}, {_named(target)})"
         goal = END if target == END else ids.get(target) if isinstance(target, type) else None
         known = tuple(ids[source] for source in sources if isinstance(source, type) and source in ids)
         missing = [source for source in sources if not isinstance(source, type) or source not in ids]
@@ -202,7 +211,7 @@ def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]
         if not sources:
             mend = "Name the workers it waits for."
             problems.append(Problem("unfed-join", place, "has no source", mend))
-        links.append(Link(known, UNKNOWN if goal is None else goal, is_join, place))
+        links.append(Link(known, UNKNOWN if goal is None else goal, is_join, place, policy))
     return links
 
 

@@ -6,7 +6,9 @@ What pyright's basic mode misses in an override is found here.  Rules B2, E8.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Final, Literal, LiteralString, get_args, get_origin
 
@@ -39,6 +41,7 @@ TAKES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_enter": ("ctx", "message"),
     "on_response": ("ctx", "output"),
     "on_exit": ("ctx", "outcome"),
+    "on_error": ("ctx", "error"),
 }
 """What the methods that the engine calls are handed."""
 
@@ -48,6 +51,9 @@ _GIVES: Final[Mapping[str, tuple[type, ...]]] = {
     "on_exit": (NoneType,),
 }
 """What those that do not route return."""
+
+_HOOK: Final = re.compile(r"on(?=_|[A-Z])|on(?=enter|response|exit|error)")
+"""How the name of a method begins that its author takes for a hook."""
 
 
 @frozen(eq=False)
@@ -122,6 +128,17 @@ class MethodReader:
             if not _is_one_of(given, gives):
                 wanted = " | ".join(map(shown, gives))
                 self.problem("override", name, f"may return {shown(given)}", f"Write `-> {wanted}`, or one of these.")
+
+    def strays(self, hooks: Sequence[str], tools: Container[str]) -> None:
+        """Methods that are named like hooks and are none: nothing would ever call them."""
+        owners = [c for c in reversed(self.cls.__mro__) if issubclass(c, Node) and c.__module__ != Node.__module__]
+        own = {name: getattr(value, "__func__", value) for owner in owners for name, value in vars(owner).items()}
+        for name in (n for n, value in own.items() if callable(value) and _HOOK.match(n)):
+            if name not in TAKES and name not in tools:
+                near = get_close_matches(name.lower(), hooks, n=1)
+                mend = f"Write {near[0]}" if near else f"Its hooks are {', '.join(hooks)}"
+                told = "is named like a hook, and nothing calls it"
+                self.problem("unknown-hook", name, told, f"{mend}; a method of your own needs another name.")
 
     def awaits(self, name: str) -> bool:
         """Whether what it does can be interrupted: a coroutine function, or one annotated with a promise."""
@@ -199,13 +216,14 @@ class MethodReader:
         return next(c.__name__ for c in self.cls.__mro__ if c.__module__ == Node.__module__)
 
     def _check_taken(self, name: str, parameter: str, annotation: object) -> None:
-        """The message or the output that a hook is handed must be one that it takes."""
+        """The message, the output or the error that a hook is handed must be one that it takes."""
         worker = issubclass(self.cls, Worker)
         handed: tuple[object, ...] = {
             "on_enter": (Message, NoneType),
             "on_response": (str, *members(self.output)) if worker else (),
             "on_exit": tuple(members(self.output)) if worker else (),
-        }[name]
+            "on_error": (Exception,),
+        }.get(name, ())
         takes = tuple(members(annotation))
         missed = [one for one in dict.fromkeys(handed) if Any not in takes and not _is_one_of(one, takes)]
         if missed:
@@ -218,11 +236,12 @@ class MethodReader:
     def _check_placement(self, name: str, origin: Origin, said: Returns) -> None:
         placement = self.cls.placement
         refused = [kind.__name__ for kind in said.kinds if not permits(origin, placement, kind)]
+        role = f"{'an' if origin == 'error hook' else 'a'} {origin}"
         for kind in (*("None" if kind == "NoneType" else kind for kind in sorted(refused)), *said.others):
             self.problem(
                 "placement",
                 name,
-                f"may return {kind}, which a {origin} in {placement} placement may not",
+                f"may return {kind}, which {role} in {placement} placement may not",
                 f"It may return: {', '.join(TABLE[origin, placement].names)}.",
             )
 

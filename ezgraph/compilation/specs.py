@@ -24,6 +24,9 @@ from ezgraph.shapes import checker, flaws, initial
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool's name."""
 
+_HOOKS: Final = ("on_enter", "on_response", "on_exit", "on_error")
+"""The hooks; where code drives a node it has the last two.  Rule G1."""
+
 
 @frozen(eq=False)
 class Reading:
@@ -84,11 +87,13 @@ class NodeReader:
         hook = None
         if not by_code and methods.overrides("on_response"):
             hook = methods.handler("on_response", "response hook")[0]
+        rescue = methods.handler("on_error", "error hook")[0] if methods.overrides("on_error") else None
         for name in ("on_exit",) if by_code else ("prompt", "on_enter", "on_exit"):
             if methods.overrides(name):
                 methods.hook(name)
         if by_code:
             self._refuse_model_parts()
+        methods.strays(_HOOKS[-2:] if by_code else _HOOKS, self._marked())
         if worker:
             self._check_outputs(by_code=by_code)
         self._check_attributes(by_code=by_code)
@@ -111,6 +116,7 @@ class NodeReader:
             output_check=checker(output) if output_ok else None,
             run=run,
             hook=hook,
+            rescue=rescue,
             on_enter=not by_code and methods.overrides("on_enter"),
             on_exit=methods.overrides("on_exit"),
             tools=tools,
@@ -229,7 +235,26 @@ class NodeReader:
             problem("tool-parameter", name, f"{flaw.path}: {flaw.what}", flaw.mend)
         if parameters is not None and isinstance(called, str):
             spec = ToolSpec(called, parameters.description, parameters.schema)
-            tools[called] = Tool(handler, spec, parameters, options.timeout)
+            answer = self._answer(name)
+            check = _accept if answer is None else checker(answer)
+            tools[called] = Tool(handler, spec, parameters, options.timeout, answer, check, f"{self.id}.{called}")
+
+    def _answer(self, name: str) -> object:
+        """What a tool gives as a task result; a stage's must be one that a journal can keep.  Rule L4."""
+        given = tuple(dict.fromkeys(self.methods.returns[name].outputs))
+        output = self.methods.output
+        if issubclass(self.cls, Worker):
+            return None if output is UNSET or is_open(output) or not given or flaws(output) else output
+        if len(given) > 1:
+            told = f"may give {' or '.join(f'TaskResult[{shown(one)}]' for one in given)}"
+            self.methods.problem("output-type", name, told, "Give one type: a frozen class with a field for each.")
+            return None
+        for one in given:
+            for flaw in flaws(one):
+                told = f"TaskResult[{shown(one)}]: {flaw.path} {flaw.what}"
+                self.methods.problem("output-type", name, told, flaw.mend)
+                return None
+        return given[0] if given else None
 
     def _refuse_model_parts(self) -> None:
         """A node with `run` has no tools and no model hooks.  Rule G1."""
@@ -257,17 +282,15 @@ class NodeReader:
                         f"may give TaskResult[{shown(given)}], and the output of the worker is {shown(output)}",
                         f"Write `TaskResult[{shown(output)}]`, or change the output in the class line.",
                     )
-            if Direct in said.kinds and output is not str and "on_response" not in returns:
-                problem(
-                    "output-type",
-                    name,
-                    f"may give a text, and the output of the worker is {shown(output)}",
-                    "Give a task_result, or add an on_response that does.",
-                )
-        kinds = {kind for said in returns.values() for kind in said.kinds}
+            if Direct in said.kinds and output is not str and (name == "on_error" or "on_response" not in returns):
+                mend = "Give a task_result" + ("." if name == "on_error" else ", or add an on_response that does.")
+                told = f"may give a text, and the output of the worker is {shown(output)}"
+                problem("output-type", name, told, mend)
+        first = [said for name, said in returns.items() if name != "on_error"]  # which only stands in for them
+        kinds = {kind for said in first for kind in said.kinds}
         yields = TaskResult in kinds or (Direct in kinds and output is str)
         yields |= NoneType in kinds and _fits(None, output) if by_code else output is str
-        if not yields and not any(said.flaws or said.others for said in returns.values()):
+        if not yields and not any(said.flaws or said.others for said in first):
             problem(
                 "output-type",
                 "",

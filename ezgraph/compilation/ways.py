@@ -1,4 +1,4 @@
-"""Edges, joins and routes together: what leads where, and every way in which that cannot work.  Rules E1, E2, E8."""
+"""Edges, joins and routes together: what leads where, and every way in which that cannot work.  Rules E1 to E8."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from ezgraph.annotations import Returns, Way
 from ezgraph.errors import Problem
+from ezgraph.graph import OnFailure
 from ezgraph.plan import END_SESSION, Arrow, ArrowKind, NodeSpec, Topology
 from ezgraph.responses import UNSET, DirectTo, Fanout, Finish, Go
 from ezgraph.session import END
@@ -24,12 +25,14 @@ class Link:
         target: An id, END, or `UNKNOWN`.
         join: Whether it was declared by `join`.
         place: As an author writes it.
+        policy: The failure policy that a join names, or None.
     """
 
     sources: tuple[str, ...]
     target: str
     join: bool
     place: str
+    policy: OnFailure | None = None
 
 
 UNKNOWN: Final = "$unknown"
@@ -38,16 +41,30 @@ UNKNOWN: Final = "$unknown"
 
 @final
 @frozen
-class Opening:
+class DeclaredOpening:
     """One declared way of opening an activation.
 
     Attributes:
         place: Where it is declared.
         roots: The workers it opens with, in registration order.
+        head: What a path of it begins with: the handler, the stage, or nothing before a job's entry.
+        scatters: Whether it is a scatter's: its root takes its state from the inputs.
     """
 
     place: str
     roots: tuple[str, ...]
+    head: tuple[str, ...]
+    scatters: bool = False
+
+    def path(self, goal: str, out: Mapping[str, Sequence[str]]) -> str:
+        """The shortest way from it to a node that it reaches, as it is told."""
+        ways = {root: (*self.head, root) for root in self.roots}
+        for node in (todo := list(ways)):
+            for after in out.get(node, ()):
+                if after not in ways:
+                    ways[after] = (*ways[node], after)
+                    todo.append(after)
+        return " → ".join(ways[goal])
 
 
 @final
@@ -56,7 +73,7 @@ class Ways:
     """Judges what leads where; problems go to `problems`.
 
     Attributes:
-        entry: The entry's id, or None where it is no stage of the graph.
+        entry: The entry's id, or None where it is no node of the graph.
         nodes: By id, in registration order.
         ids: By class, the id.
         returns: By id and handler, what its annotation says.
@@ -88,10 +105,13 @@ class Ways:
         pairs = self._pairs()
         into = {n: tuple(w for w in self.workers if (w, n) in pairs) for n in self.nodes}
         out = {w: tuple(n for n in (*self.nodes, END, UNKNOWN) if (w, n) in pairs) for w in self.workers}
-        topology = Topology(into, out, self._rank(into))
+        gathers = frozenset(link.target for link in self.links if link.join and len(set(link.sources)) == 1)
+        policies = self._policies()
+        named: dict[str, OnFailure] = {target: next(iter(told)) for target, told in policies.items()}
+        topology = Topology(into, out, self._rank(into), gathers, named)
         self._check_ends(out)
-        openings = self._openings()
-        self._check_openings(openings, out)
+        openings = self.openings()
+        self._check_openings(openings, out, {t: named[t] for t, told in policies.items() if len(told) == 1})
         if self.entry is not None:
             self._check_reached(self.entry, into, out)
         self._check_initial(into, openings)
@@ -120,16 +140,36 @@ class Ways:
             ids = {self.ids[t] for t in way.targets if t in self.ids}
             yield way, tuple(n for n in self.nodes if n in ids)
 
-    def _openings(self) -> list[Opening]:
+    def openings(self) -> list[DeclaredOpening]:
+        """Every declared way of opening an activation."""
         found = [
-            Opening(f"{node}.{name}", roots)
+            DeclaredOpening(f"{node}.{name}", roots, (f"{node}.{name}",), scatters=way.scatters)
             for node, handlers in self.returns.items()
             for name, said in handlers.items()
             for way, targets in self._known(said.ways)
             if way.response is Fanout and (roots := tuple(t for t in targets if t in self.workers))
         ]
         edges = {n: tuple(w for w in self.workers if w in self.edges_of(n)) for n in self.nodes}
-        found += [Opening(f"the edges of {n}", roots) for n, roots in edges.items() if roots and n not in self.workers]
+        stages = [n for n, roots in edges.items() if roots and n not in self.workers]
+        found += [DeclaredOpening(f"the edges of {n}", edges[n], (n,)) for n in stages]
+        if self.entry in self.workers:
+            found.append(DeclaredOpening("the entry", (self.entry,), ()))
+        return found
+
+    def _policies(self) -> dict[str, dict[OnFailure, str]]:
+        """By join target, the failure policies that its joins name, each with a place; they must agree.  Rule E1."""
+        found: dict[str, dict[OnFailure, str]] = {}
+        for link in self.links:
+            if link.policy is not None and link.target in self.nodes:
+                found.setdefault(link.target, {}).setdefault(link.policy, link.place)
+        for target, named in found.items():
+            if len(named) > 1:
+                self._problem(
+                    "two-policies",
+                    ", ".join(named.values()),
+                    f"all that leads into {target} is one join of it, and here it has two failure policies",
+                    "Name one of them, in one of the joins or in all.",
+                )
         return found
 
     def _rank(self, into: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
@@ -227,7 +267,9 @@ class Ways:
                     "Remove one of them.",
                 )
 
-    def _check_openings(self, openings: Sequence[Opening], out: Mapping[str, tuple[str, ...]]) -> None:
+    def _check_openings(
+        self, openings: Sequence[DeclaredOpening], out: Mapping[str, tuple[str, ...]], policies: Mapping[str, OnFailure]
+    ) -> None:
         dead: dict[str, list[str]] = {}
         for opening in openings:
             inside = _closure(opening.roots, out)
@@ -236,16 +278,25 @@ class Ways:
                 self._problem(
                     "two-stages",
                     opening.place,
-                    f"opens {', '.join(opening.roots)}, which reach the stages {' and '.join(stages)}",
+                    f"reaches {len(stages)} stages: {', '.join(opening.path(s, out) for s in stages)}",
                     "From one opening at most one stage can be reached: join into one of them.",
                 )
+            joins = {policies[n]: n for n in reversed(tuple(self.nodes)) if n in inside and n in policies}
+            if len(joins) > 1:
+                told = ", ".join(f"{policy!r} by {opening.path(n, out)}" for policy, n in sorted(joins.items()))
+                self._problem(
+                    "two-policies",
+                    opening.place,
+                    f"reaches joins with two failure policies: {told}",
+                    "What opens together fails together: let the joins agree, or name a policy in one of them.",
+                )
             for worker in (w for w in self.workers if w in inside and not out[w]):
-                dead.setdefault(worker, []).append(opening.place)
-        for worker, places in dead.items():
+                dead.setdefault(worker, []).append(opening.path(worker, out))
+        for worker, paths in dead.items():
             self._problem(
                 "dead-end",
                 worker,
-                f"is reached from {' and '.join(dict.fromkeys(places))}, and nothing follows it",
+                f"is reached by {' and '.join(dict.fromkeys(paths))}, and nothing follows it",
                 f"Write .join(({worker}, ...), to=...), .edge({worker}, ...) or .edge({worker}, END).",
             )
 
@@ -273,20 +324,20 @@ class Ways:
                     "unfed-join",
                     link.place,
                     f"nothing ever runs {' or '.join(link.sources)}",
-                    "Fan out to its sources from a stage, or remove the join.",
+                    "Lead to its sources by an edge, a fanout or a scatter, or remove the join.",
                 )
                 told |= _closure(link.sources, leads)
         for node, spec in self.nodes.items():
             callable_only = node in out and not into[node] and not out[node] and node not in led
             if node in reached or node in told or callable_only:
                 continue
-            how = "an edge or a fanout" if spec.placement == "internal" else "a go, a direct_to, an edge or a join"
-            self._problem(
-                "unreachable", node, "nothing leads to it from the entry", f"Lead to it by {how}, or remove it."
-            )
+            worker = spec.placement == "internal"
+            how = "an edge, a fanout or a scatter" if worker else "a go, a direct_to, an edge or a join"
+            mend = f"Lead to it by {how}, or remove it."
+            self._problem("unreachable", node, "nothing leads to it from the entry", mend)
 
-    def _check_initial(self, into: Mapping[str, tuple[str, ...]], openings: Sequence[Opening]) -> None:
-        opened = {root for opening in openings for root in opening.roots}
+    def _check_initial(self, into: Mapping[str, tuple[str, ...]], openings: Sequence[DeclaredOpening]) -> None:
+        opened = {root for opening in openings if not opening.scatters for root in opening.roots}
         for node, spec in self.nodes.items():
             starts = node == self.entry or (node in self.workers and (node in opened or into[node]))
             if starts and spec.initial is UNSET and not self._refused(spec):
@@ -310,7 +361,8 @@ class Ways:
         for node in self.nodes:
             for name, said in self.returns.get(node, {}).items():
                 for way, targets in self._known(said.ways):
-                    found.extend(Arrow(node, target, _KINDS[way.response], name) for target in targets)
+                    way_kind = "scatter" if way.scatters else _KINDS[way.response]
+                    found.extend(Arrow(node, target, way_kind, name) for target in targets)
                 if Finish in said.kinds:
                     found.append(Arrow(node, END, "finish", name))
             if self.nodes[node].farewell is not None:

@@ -156,20 +156,24 @@ class NoState(NodeError):
 
 
 class NoResult(NodeError):
-    """There is no result of that worker here.  Rule E2.
+    """There is no result of that worker here.  Rules E2, E6.
 
     Attributes:
         worker: The worker that was asked for.
-        available: The workers whose results can be read here.
+        available: The workers whose one result can be read here, with `ctx.result`.
+        series: The workers whose results, one for each item, can be read here, with `ctx.results`.
     """
 
-    def __init__(self, node: str, worker: str, available: Sequence[str]) -> None:
-        self.worker, self.available = worker, tuple(available)
-        here = ", ".join(available) or "none"
+    def __init__(self, node: str, worker: str, available: Sequence[str], series: Sequence[str] = ()) -> None:
+        self.worker, self.available, self.series = worker, tuple(available), tuple(series)
+        here = ", ".join((*available, *(f"{one} (once per item)" for one in series))) or "none"
+        mend = "Join the worker into this stage, or pass default=."
+        if worker in series:
+            mend = f"It ran once for each item: write ctx.results({worker})."
+        elif worker in available:
+            mend = f"It ran once: write ctx.result({worker})."
         super().__init__(
-            node,
-            f"{node} asked for the result of {worker}; results that can be read here: {here}. "
-            "Join the worker into this stage, or pass default=.",
+            node, f"{node} asked for the result of {worker}; results that can be read here: {here}. {mend}"
         )
 
 
@@ -212,6 +216,24 @@ class StepOver(NodeError):
 
     def __init__(self, node: str) -> None:
         super().__init__(node, f"{node}: this context's step is over. Nothing was written; do not keep a context.")
+
+
+class ReplayMismatch(NodeError):
+    """A step that goes on from its journal does something else than it did before.  Rules E11, I6.
+
+    Attributes:
+        at: Where in the step.
+        now: What it does now.
+        before: What it did, as the journal has it.
+    """
+
+    def __init__(self, node: str, at: str, now: str, before: str) -> None:
+        self.at, self.now, self.before = at, now, before
+        super().__init__(
+            node,
+            f"{node} goes on from its journal, and at {at} it now calls {now:.200}, where it had called {before:.200}. "
+            "Let what it calls depend on its state and input alone; aabandon(...) drops the step.",
+        )
 
 
 class StepFailed(NodeError):

@@ -10,11 +10,20 @@ from typing import Any, Final, TypeVar, cast, final
 from attrs import field, frozen
 from msgspec.structs import replace
 
-from ezgraph.algebra.scheduling import begun, is_completed, is_owed, new_session, recovering, work_left
+from ezgraph.activations import Rows
+from ezgraph.algebra.scheduling import (
+    abandoning,
+    begun,
+    is_completed,
+    is_owed,
+    new_session,
+    recovering,
+    work_left,
+)
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
 from ezgraph.errors import InvalidInput, InvalidResponse, RunningLoop, SessionCompleted, UnfinishedWork, UnknownSession
-from ezgraph.graph import AtEnd, Definition, OnConflict
+from ezgraph.graph import AtEnd, Definition, Durability, OnConflict
 from ezgraph.messages import Message, user
 from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node
@@ -57,11 +66,13 @@ class CompiledGraph:
         on_conflict: OnConflict,
         at_end: AtEnd,
         max_branches: int | None,
+        durability: Durability,
         listener: Listener | None,
     ) -> CompiledGraph:
         """What `Graph.compile` does."""
         _check_choice("on_conflict", on_conflict, ("raise", "feedback"))
         _check_choice("at_end", at_end, ("complete", "wait"))
+        _check_choice("durability", durability, ("call", "step"))
         if max_branches is not None:
             _check_positive("max_branches", max_branches)
         if store is not None:
@@ -72,19 +83,24 @@ class CompiledGraph:
             raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
         if isinstance(end_session, type):
             raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
-        plan = plan_of(definition, Wiring(model, tuple(end_session), on_conflict, at_end, max_branches))
+        plan = plan_of(definition, Wiring(model, tuple(end_session), on_conflict, at_end, max_branches, durability))
         states = {spec.id: spec.state for spec in plan.nodes.values()}
         outputs = {spec.id: spec.output for spec in plan.nodes.values() if spec.placement == "internal"}
-        codec = Codec(plan.graph, {**states, CONTEXT: plan.context_type}, outputs)
+        job = plan.entry if plan.is_job else None
+        tools = [tool for spec in plan.nodes.values() for tool in spec.tools.values()]
+        answers = {tool.key: tool.answer for tool in tools if tool.answer is not None}
+        codec = Codec(plan.graph, {**states, CONTEXT: plan.context_type}, outputs, entry=job, answers=answers)
         return cls(plan, Executor(plan, MemoryStore() if store is None else store, codec), listener)
 
     # ---------------------------------------------------------------------------------------------------------- a turn
 
-    async def ainvoke(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Turn:
+    async def ainvoke(
+        self, message: str | Message | None = None, *, session: str, step_limit: int = _STEP_LIMIT
+    ) -> Turn:
         """Bring the customer's message into a session and run the turn to its end.
 
         Args:
-            message: What the customer says.
+            message: What the customer says; left out where a worker is the cursor: a job needs none.  Rule E12.
             session: The session's id; a new one begins at the entry.
             step_limit: Node runs allowed in a row.  Rule E9.
 
@@ -100,16 +116,27 @@ class CompiledGraph:
         """
         return await self._turn(message, session, step_limit, None)
 
-    async def _turn(self, message: str | Message, session: str, step_limit: int, extra: Listener | None) -> Turn:
+    async def _turn(self, message: str | Message | None, session: str, step_limit: int, extra: Listener | None) -> Turn:
         _check_session(session)
         _check_positive("step_limit", step_limit)
-        incoming = _as_message(message)
+        incoming = None if message is None else _as_message(message)
         found = await self._executor.load(session) or new_session(self.plan, session)
         if left := work_left(self.plan, found):
             raise UnfinishedWork(session, left)
         if is_completed(found):
             raise SessionCompleted(session)
+        self._check_wanted(found, incoming)
         return await self._driven(begun(found, incoming, step_limit), extra)
+
+    def _check_wanted(self, session: Session, incoming: Message | None) -> None:
+        """A stage is brought a message, the entry of a job is not."""
+        cursor = session.head.cursor
+        if self.plan.nodes[cursor].placement == "internal" and incoming is not None:
+            told = f"{cursor} is a worker, which reads its state and no message: leave the message out."
+            raise InvalidInput(session.id, told)
+        if self.plan.nodes[cursor].placement == "conversation" and incoming is None:
+            told = f"the message is None, and {cursor} waits for one: pass what the customer says."
+            raise InvalidInput(session.id, told)
 
     async def arecover(self, session: str, *, step_limit: int = _STEP_LIMIT) -> Turn:
         """Go on where an earlier turn stopped: a failed, killed or held step runs again from its start.  Rule G6.
@@ -128,6 +155,24 @@ class CompiledGraph:
             found = await self._executor.commit(found, recovering(found, step_limit))
         return await self._driven(found, None)
 
+    async def aabandon(self, session: str) -> Session:
+        """Drop what an earlier turn left undone; the cursor stays, and the session takes new input.  Rule G6.
+
+        Branches that finished are dropped with the others: nothing of an activation is merged but as a whole.
+
+        Returns:
+            The session as it then stands.
+
+        Raises:
+            UnknownSession: There is no such session.
+            RevisionConflict: Another turn committed first.
+        """
+        _check_session(session)
+        found = await self._existing(session)
+        if is_owed(found):
+            found = await self._executor.commit(found, abandoning(found))
+        return _unshared(found)
+
     async def _driven(self, session: Session, extra: Listener | None) -> Turn:
         listener = _guarded([call for call in (self._listener, extra) if call is not None])
         if listener is None:
@@ -137,13 +182,13 @@ class CompiledGraph:
         listener(TurnEnded(turn))
         return turn
 
-    def astream(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Stream:
+    def astream(self, message: str | Message | None = None, *, session: str, step_limit: int = _STEP_LIMIT) -> Stream:
         """As `ainvoke`, as a stream of events.  Use it as an async context manager: leaving it cancels the turn."""
         return Stream(lambda listener: self._turn(message, session, step_limit, listener))
 
     # ------------------------------------------------------------------------------------------------- without a loop
 
-    def invoke(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Turn:
+    def invoke(self, message: str | Message | None = None, *, session: str, step_limit: int = _STEP_LIMIT) -> Turn:
         """As `ainvoke`, blocking.
 
         Raises:
@@ -161,7 +206,18 @@ class CompiledGraph:
         _check_no_loop("recover", "await app.arecover(...)")
         return asyncio.run(self.arecover(session, step_limit=step_limit))
 
-    def stream(self, message: str | Message, *, session: str, step_limit: int = _STEP_LIMIT) -> Iterator[Event]:
+    def abandon(self, session: str) -> Session:
+        """As `aabandon`, blocking.
+
+        Raises:
+            RunningLoop: An event loop runs here: await `aabandon`.
+        """
+        _check_no_loop("abandon", "await app.aabandon(...)")
+        return asyncio.run(self.aabandon(session))
+
+    def stream(
+        self, message: str | Message | None = None, *, session: str, step_limit: int = _STEP_LIMIT
+    ) -> Iterator[Event]:
         """As `astream`, blocking.  The turn runs while an event is waited for; closing the iterator cancels it.
 
         Raises:
@@ -230,7 +286,7 @@ def _unshared(session: Session) -> Session:
     """The session with mappings of its own: a store may go on with those it has."""
     opened = session.activation
     if opened is not None:
-        opened = replace(opened, rows={node: replace(row, cells={**row.cells}) for node, row in opened.rows.items()})
+        opened = replace(opened, rows=Rows(replace(row, cells={**row.cells}) for row in opened.rows.values()))
     return replace(
         session,
         cells={**session.cells},
@@ -238,6 +294,7 @@ def _unshared(session: Session) -> Session:
         usage={**session.usage},
         activation=opened,
         results={**session.results},
+        series={**session.series},
     )
 
 

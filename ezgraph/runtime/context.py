@@ -5,19 +5,23 @@ Nothing here is published; the step's staged writes become part of its outcome w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse, NoResult, StateTypeError, StepOver
+from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
-from ezgraph.session import CONTEXT, Addition, History, Session
+from ezgraph.session import CONTEXT
 
 if TYPE_CHECKING:
+    from ezgraph.algebra.scheduling import Seen, Step
     from ezgraph.nodes import Node, Stage, Worker
-    from ezgraph.plan import NodeSpec, Plan
+    from ezgraph.plan import NodeSpec
+    from ezgraph.runtime.driver import Drive
+    from ezgraph.runtime.journal import Journal
 
 # The names of type variables show in the messages of both checkers, so they are named for people.
 State = TypeVar("State")
@@ -31,23 +35,32 @@ Shared_co = TypeVar("Shared_co", covariant=True, default=object)
 class Context(Generic[State, Shared_co]):
     """What any node may do: read everything, save its own state.  One context serves one step and is not kept."""
 
-    __slots__ = ("_adds", "_cells", "_incoming", "_over", "_plan", "_results", "_session", "_spec", "_spent", "_staged")
+    __slots__ = (
+        "_adds",
+        "_called",
+        "_drive",
+        "_incoming",
+        "_journal",
+        "_over",
+        "_plan",
+        "_section",
+        "_seen",
+        "_session",
+        "_spec",
+        "_spent",
+        "_staged",
+        "_step",
+    )
 
-    def __init__(  # noqa: PLR0913, PLR0917  made by the engine only
-        self,
-        plan: Plan,
-        spec: NodeSpec,
-        session: Session,
-        cells: Mapping[str, Any],
-        results: Mapping[str, object],
-        incoming: Message | None,
-    ) -> None:
-        self._plan, self._spec, self._session = plan, spec, session
-        self._cells, self._results, self._incoming = cells, results, incoming
+    def __init__(self, drive: Drive, spec: NodeSpec, step: Step, seen: Seen, incoming: Message | None) -> None:
+        self._drive, self._plan, self._session = drive, drive.plan, drive.session
+        self._spec, self._step, self._seen, self._incoming = spec, step, seen, incoming
         self._staged: dict[str, Any] = {}
         self._adds: dict[str, Addition] = {}
-        self._spent: Usage | None = None
-        self._over = False
+        self._spent: dict[str, Usage] = {}
+        self._over = self._called = False
+        self._section = "run"  # where in the step its code is: a hook, `run`, or a tool call
+        self._journal: Journal | None = None
 
     @property
     def session(self) -> str:
@@ -71,7 +84,7 @@ class Context(Generic[State, Shared_co]):
     @property
     def shared(self) -> Shared_co:
         """The graph's context, with what this step shared."""
-        cells: Mapping[str, Any] = self._staged if CONTEXT in self._staged else self._cells
+        cells: Mapping[str, Any] = self._staged if CONTEXT in self._staged else self._seen.cells
         shared: Shared_co = cells.get(CONTEXT, self._plan.context)
         return shared
 
@@ -108,12 +121,54 @@ class Context(Generic[State, Shared_co]):
             NoResult: There is none, and no default was given.
             UnknownTarget: The graph has no such worker.
         """
-        spec = self._plan.find(self._spec.id, worker)
-        if spec.id in self._results:
-            return cast("Output", self._results[spec.id])
+        spec, seen = self._plan.find(self._spec.id, worker), self._seen
+        if spec.id in seen.results:
+            return cast("Output", seen.results[spec.id])
         if isinstance(default, Unset):
-            raise NoResult(self._spec.id, spec.id, tuple(self._results))
+            raise NoResult(self._spec.id, spec.id, tuple(seen.results), tuple(seen.series))
         return default
+
+    def results(self, worker: type[Worker[Any, Output, Any]]) -> tuple[Output, ...]:
+        """The outputs of a worker that ran once for each input of a scatter, in input order.  Rule E6.
+
+        Args:
+            worker: Its class: the scattered one, or one that ran after it inside each item.
+
+        Raises:
+            NoResult: This step does not come after such a worker.
+            UnknownTarget: The graph has no such worker.
+        """
+        spec, seen = self._plan.find(self._spec.id, worker), self._seen
+        if spec.id not in seen.series:
+            raise NoResult(self._spec.id, spec.id, tuple(seen.results), tuple(seen.series))
+        return cast("tuple[Output, ...]", seen.series[spec.id])
+
+    async def call(self, worker: type[Worker[NodeState, Output, Any]], state: NodeState) -> Output:
+        """Run a worker inside this step, with `state` as its state, and give its output.  Rule E11.
+
+        What it saves and spends is staged into this step.
+
+        Raises:
+            InvalidResponse: It is no worker, this node itself, or this is a called worker.
+            StateTypeError: `state` is not of the worker's state type.
+            NodeError: The worker's run failed.
+        """
+        (output,) = await self._drive.call(self, worker, (state,))
+        return cast("Output", output)
+
+    async def call_all(
+        self, worker: type[Worker[NodeState, Output, Any]], states: Iterable[NodeState]
+    ) -> tuple[Output, ...]:
+        """Run a worker once for each of `states` side by side, and give the outputs in order.  Rule E11.
+
+        All that were started have ended before an error is raised.
+
+        Raises:
+            InvalidResponse: It is no worker, this node itself, or this is a called worker.
+            StateTypeError: A state is not of the worker's state type.
+            NodeError: A run failed; of several, the first in order.
+        """
+        return cast("tuple[Output, ...]", await self._drive.call(self, worker, tuple(states)))
 
     @property
     def history(self) -> Sequence[Message]:
@@ -131,8 +186,9 @@ class Context(Generic[State, Shared_co]):
         staged = self._staged.get(key, UNSET)
         if staged is not UNSET:
             return staged
-        if key in self._cells:
-            return self._cells[key]
+        cells = self._seen.cells
+        if key in cells:
+            return cells[key]
         return spec.initial_state(self._spec.id, self._plan)
 
     def _stage(self, key: str, spec: NodeSpec, state: object) -> None:
@@ -154,7 +210,16 @@ class Context(Generic[State, Shared_co]):
 
     def _spend(self, usage: Usage | None) -> None:
         if usage is not None:
-            self._spent = usage if self._spent is None else self._spent + usage
+            self._spend_for(self._spec.id, usage)
+
+    def _journalled(self) -> Journal:
+        """The journal of this run; most steps need none."""
+        if self._journal is None:
+            self._journal = self._drive.journal(self._step)
+        return self._journal
+
+    def _spend_for(self, node: str, usage: Usage) -> None:
+        self._spent[node] = self._spent[node] + usage if node in self._spent else usage
 
 
 class StageContext(Context[State, Shared_co]):

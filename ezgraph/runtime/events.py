@@ -22,11 +22,12 @@ class TurnStarted:
 @final
 @frozen
 class StepStarted:
-    """A node run began."""
+    """A node run began; `item` is the index of its item in a scatter, else None."""
 
     session: str
     node: str
     run: int
+    item: int | None = None
 
 
 @final
@@ -69,6 +70,7 @@ class StepPublished:
     session: str
     node: str
     revision: int
+    item: int | None = None
 
 
 @final
@@ -79,6 +81,7 @@ class StepRaised:
     session: str
     node: str
     error: Exception
+    item: int | None = None
 
 
 @final

@@ -9,21 +9,24 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import frozen
 
-from ezgraph.algebra.acceptance import Accepted, of_loop, yielded
+from ezgraph.algebra.acceptance import Accepted, check_answer, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
+from ezgraph.algebra.journalling import additions, changes, meant, told
 from ezgraph.algebra.ownership import check_response
 from ezgraph.algebra.results import extra_messages, fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
 from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
-from ezgraph.messages import Message, ToolCall, assistant, check_message, instruction, tool_result
+from ezgraph.histories import Addition
+from ezgraph.messages import Message, ToolCall, Usage, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
+from ezgraph.notes import Note
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
 from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
-from ezgraph.session import Addition
+from ezgraph.runtime.journal import Journal
 
 Outcome: TypeAlias = Response[Any] | Ended
 Cleanup: TypeAlias = Callable[[], object]
@@ -31,20 +34,20 @@ Cleanup: TypeAlias = Callable[[], object]
 _LOG: Final = logging.getLogger("ezgraph")
 
 
-async def converse(plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener: Listener | None) -> Answer:
+async def converse(ctx: Context[Any, Any]) -> Answer:
     """Drive a node's model until it answers or a tool routes.
 
     Raises:
         NodeError: A handler, a hook or the model failed, or returned what it may not.
     """
-    loop = _Loop(plan, spec, cast(Model, spec.model), ctx, listener, [])  # compile() refuses a node without a model
+    spec, model = ctx._spec, cast(Model, ctx._spec.model)  # compile() refuses a node without one
+    journal = None if ctx._called else ctx._journalled()  # a called worker is noted as a whole
+    loop = _Loop(ctx._plan, spec, model, ctx, ctx._drive.listener, journal, [])
     try:
         await loop.enter()
-        prompt = await settled(spec.node.prompt(ctx))
-        if not isinstance(prompt, str):
-            raise TypeError(f"{spec.id}.prompt gave {prompt!r}: return a str")
-        for _ in range(spec.rounds):
-            routing = await loop.round(prompt)
+        prompt = await loop.prompt()
+        for number in range(spec.rounds):
+            routing = await loop.round(number, prompt)
             if routing is not None:
                 return await loop.leave(routing)
         raise RoundLimit(spec.id, spec.rounds)
@@ -62,11 +65,18 @@ class _Loop:
     model: Model
     ctx: Context[Any, Any]
     listener: Listener | None
+    journal: Journal | None
     cleanups: list[Cleanup]
 
     async def enter(self) -> None:
         """`on_enter`, and the seed of a history that a provider would not accept as it is.  Rule G2."""
         ctx, spec = self.ctx, self.spec
+        if (note := self._noted("enter")) is not None:
+            ctx._staged.update(note.cells)
+            ctx._adds.update(note.adds)
+            self._spend(note)
+            return
+        ctx._section = "enter"
         history = ctx.history
         trailing = history[-1] if history and history[-1].role == "user" else None
         if spec.on_enter:
@@ -82,6 +92,7 @@ class _Loop:
             history = ctx.history
         if spec.seed is not None and (not history or history[-1].role == "assistant"):
             ctx._add(spec.space, instruction(spec.seed))
+        self._hold("enter", cells={**ctx._staged}, adds={**ctx._adds}, usage={**ctx._spent})
 
     def _replace(self, length: int, used: Message) -> None:
         """Put `used` in the place of message `length`, the last one before `on_enter` appended others here."""
@@ -93,8 +104,22 @@ class _Loop:
         ctx._replace_last(used)
         ctx._add(space, *appended)
 
-    async def round(self, prompt: str) -> Routing | str | None:
+    async def prompt(self) -> str:
+        """The system prompt of this run."""
+        if (note := self._noted("prompt")) is not None:
+            return note.text
+        self.ctx._section = "prompt"
+        prompt = await settled(self.spec.node.prompt(self.ctx))
+        if not isinstance(prompt, str):
+            raise TypeError(f"{self.spec.id}.prompt gave {prompt!r}: return a str")
+        self._hold("prompt", text=prompt)
+        return prompt
+
+    async def round(self, number: int, prompt: str) -> Routing | str | None:
         """One model message and its calls: a route or an output, or None where the loop goes on."""
+        if (note := self._noted(f"reply {number}")) is not None:
+            self._spend(note)
+            return await self._batch(number, note.text, note.calls)
         spec, ctx = self.spec, self.ctx
         request = ModelRequest(spec.id, ctx.session, prompt, ctx.history, spec.offered)
         reply: object = await settled(self.model.respond(request))
@@ -106,7 +131,10 @@ class _Loop:
         calls = fresh_ids(reply.calls)
         if self.listener is not None:
             self.listener(ModelReplied(ctx.session, spec.id, reply.text, calls))
-        return await self._batch(reply.text, calls) if calls else reply.text
+        if not calls:
+            return reply.text
+        self._hold(f"reply {number}", text=reply.text, calls=calls, usage={spec.id: reply.usage})
+        return await self._batch(number, reply.text, calls)
 
     def _check(self, reply: ModelReply) -> None:
         if reply.stop != "complete":
@@ -114,16 +142,19 @@ class _Loop:
         if not reply.calls and not reply.text.strip():
             raise OutputError(self.spec.id, f"{self.spec.id}: the model gave neither text nor calls. Try again.")
 
-    async def _batch(self, text: str, calls: tuple[ToolCall, ...]) -> Routing | None:
+    async def _batch(self, number: int, text: str, calls: tuple[ToolCall, ...]) -> Routing | None:
         """Carry out the calls of one message in order, then decide once.  Rules D1, D3, D4."""
         ctx, spec = self.ctx, self.spec
         ctx._add(spec.space, assistant(text, calls))
         asked = len(ctx._adds[spec.space].messages)
         outcomes: list[Outcome] = []
-        for call in calls:
-            if self.listener is not None:
-                self.listener(ToolCalled(ctx.session, spec.id, call))
-            outcome = await self._call(call)
+        for index, call in enumerate(calls):
+            outcome = self._finished(number, index)
+            if outcome is None:
+                if self.listener is not None:
+                    self.listener(ToolCalled(ctx.session, spec.id, call))
+                ctx._section = f"call {number}.{index}"
+                outcome = await self._call(call)
             outcomes.append(outcome)
             if not isinstance(outcome, Ended):
                 ctx._spend(outcome.usage)
@@ -158,6 +189,8 @@ class _Loop:
             return Stay(text=str(refused))
         if tool is None:
             return _farewell(str(arguments["farewell"]))
+        before = _Before({**self.ctx._staged}, {**self.ctx._adds}, self.ctx._spent)
+        self.ctx._spent = {}
         try:
             response: Outcome = await self._handled(tool, arguments)
             if isinstance(response, Builders):
@@ -165,12 +198,54 @@ class _Loop:
                 for message in response.messages:
                     check_message("with_messages", message)
             check_response(self.plan, spec, tool.handler, response)
+            if isinstance(response, TaskResult):
+                check_answer(spec, tool, response.value)
         except Exception as error:
             if isinstance(error, NodeError) and error.node == spec.id:
                 error.add_note(f"in tool {tool.spec.name}, call {call.id}")
                 raise
             raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
+        await self._finish(tool, response, before)
         return response
+
+    # ------------------------------------------------------------------------------------------------- the journal
+
+    def _noted(self, at: str) -> Note | None:
+        return None if self.journal is None else self.journal.found(at)
+
+    def _hold(self, at: str, **parts: Any) -> None:
+        if self.journal is not None:
+            self.journal.hold(at, **parts)
+
+    def _spend(self, note: Note) -> None:
+        for node, spent in note.usage.items():
+            self.ctx._spend_for(node, spent)
+
+    def _finished(self, number: int, index: int) -> Outcome | None:
+        """What a call came to that an earlier run of this step finished, its writes staged again.  Rules F2, L3."""
+        note = self._noted(f"call {number}.{index}")
+        if note is None or note.outcome is None:
+            return None
+        self.ctx._staged.update(note.cells)
+        for space, added in note.adds.items():
+            self.ctx._add(space, *added.messages)
+        self._spend(note)
+        return meant(self.plan, note.outcome)
+
+    async def _finish(self, tool: Tool, response: Outcome, before: _Before) -> None:
+        """Note a call that has ended well, before the loop goes on."""
+        ctx = self.ctx
+        spent, ctx._spent = ctx._spent, before.spent
+        for node, usage in spent.items():
+            ctx._spend_for(node, usage)
+        if self.journal is not None:
+            await self.journal.write(
+                ctx._section,
+                outcome=told(self.plan, tool, response),
+                cells=changes(before.cells, ctx._staged),
+                adds=additions(before.adds, ctx._adds),
+                usage=spent,
+            )
 
     async def _handled(self, tool: Tool, arguments: dict[str, object]) -> Any:
         work = called(tool.handler, self.ctx, arguments)
@@ -184,6 +259,7 @@ class _Loop:
         accepted: Accepted = routing.text if isinstance(routing, Direct) else routing
         hooked = None
         if spec.hook is not None:
+            self.ctx._section = "response"
             seen: object = accepted
             if isinstance(accepted, TaskResult):
                 seen = accepted.value if spec.placement == "conversation" else yielded(spec, accepted.value).output
@@ -206,6 +282,16 @@ class _Loop:
                 _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
         if cancelled is not None:
             raise cancelled
+
+
+@final
+@frozen(eq=False)
+class _Before:
+    """What a step had staged and spent when a call began."""
+
+    cells: dict[str, object]
+    adds: dict[str, Addition]
+    spent: dict[str, Usage]
 
 
 def _farewell(text: str) -> Outcome:

@@ -4,98 +4,183 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ezgraph.algebra.acceptance import of_run
+from ezgraph.algebra.acceptance import of_loop, of_run
 from ezgraph.algebra.ownership import check_response
-from ezgraph.algebra.scheduling import Step, seen_by
+from ezgraph.algebra.scheduling import Seen, Step, seen_by
 from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
-from ezgraph.errors import NodeError, StepFailed
-from ezgraph.plan import Handler, NodeSpec, Plan
+from ezgraph.errors import (
+    ConflictError,
+    NodeError,
+    OwnershipError,
+    ReplayMismatch,
+    RevisionConflict,
+    RoutingError,
+    StepFailed,
+    StepLimit,
+    StoreError,
+)
+from ezgraph.plan import Handler, NodeSpec
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
-from ezgraph.runtime.events import Listener
 from ezgraph.runtime.loop import converse
-from ezgraph.session import Session
+
+if TYPE_CHECKING:
+    from ezgraph.runtime.driver import Drive
+
+BREACHES: Final = (OwnershipError, RoutingError, ConflictError, ReplayMismatch)
+"""What no error hook is asked about: the author's own breach of the rules.  Rule G1."""
 
 
-def run_step(plan: Plan, session: Session, step: Step, listener: Listener | None) -> Published | Awaitable[Published]:
+def run_step(drive: Drive, step: Step) -> Published | Awaitable[Published]:
     """Run a node once and give its outcome, or the promise of it; nothing is published here.
 
-    A function that waits for nothing has run when this returns: it costs no coroutine.  A node sees what rules B3 and
-    E4 say.
+    A function that waits for nothing has run when this returns: it costs no coroutine.
 
     Raises:
         NodeError: The node did what it may not, or failed; a foreign error comes as `StepFailed`.
     """
-    spec = plan.nodes[step.node]
-    ctx: Context[Any, Any]
-    if session.activation is None:
-        head = session.head
-        ctx = StageContext(plan, spec, session, session.cells, session.results, head.incoming)
-        if head.before is not None and head.incoming is not None:
-            ctx._add(spec.space, head.incoming)
-    else:
-        cells, results = seen_by(plan, session, session.activation, spec.id)
-        ctx = Context(plan, spec, session, cells, results, None)
+    return run_node(context_of(drive, drive.plan.nodes[step.node], step))
+
+
+def run_node(ctx: Context[Any, Any]) -> Published | Awaitable[Published]:
+    """Run the node that `ctx` is for; as `run_step`."""
+    spec = ctx._spec
     run = spec.run
-    if run is None or run.awaits or run.blocking or spec.on_exit or spec.timeout is not None:
-        work = _run(plan, spec, ctx, listener)
-        return work if spec.timeout is None else within(spec.timeout, spec.id, None, work)
+    tended = spec.on_exit or spec.timeout is not None or spec.rescue is not None
+    if run is None or run.awaits or run.blocking or tended:
+        work = work_of(ctx)
+        return _tended(ctx, work) if tended else work
     try:
         response = run.call(ctx)
         if type(response) in run.kinds or not inspect.isawaitable(response):
-            published = _published(plan, spec, run, ctx, response)
+            published = _published(spec, run, ctx, response)
             ctx._over = True
             return published
     except Exception as error:
         ctx._over = True
-        if _names(spec, error):
+        if _is_told(spec, error):
             raise
         raise StepFailed(spec.id, error) from error
-    return _run(plan, spec, ctx, listener, response)
+    return work_of(ctx, response)
 
 
-async def _run(
-    plan: Plan, spec: NodeSpec, ctx: Context[Any, Any], listener: Listener | None, begun: Awaitable[Any] | None = None
-) -> Published:
-    """The run of a node that may wait; `begun` is what its `run` gave already."""
+def context_of(drive: Drive, spec: NodeSpec, step: Step) -> Context[Any, Any]:
+    """What the node is handed.  Rules B3, E4."""
+    session = drive.session
+    if session.activation is not None:
+        return Context(drive, spec, step, seen_by(drive.plan, session, step), None)
+    head, seen = session.head, Seen(session.cells, session.results, session.series)
+    if spec.placement == "internal":  # a job's entry
+        return Context(drive, spec, step, seen, None)
+    ctx: StageContext[Any, Any] = StageContext(drive, spec, step, seen, head.incoming)
+    if head.before is not None and head.incoming is not None:
+        ctx._add(spec.space, head.incoming)
+    return ctx
+
+
+def _afresh(ctx: Context[Any, Any]) -> Context[Any, Any]:
+    """The context as it was before the run staged anything."""
+    if not ctx._called:
+        return context_of(ctx._drive, ctx._spec, ctx._step)
+    again: Context[Any, Any] = Context(ctx._drive, ctx._spec, ctx._step, ctx._seen, None)
+    again._called = True
+    return again
+
+
+async def work_of(ctx: Context[Any, Any], begun: Awaitable[Any] | None = None) -> Published:
+    """The work of a run that may wait; `begun` is what its `run` gave already.
+
+    Raises:
+        NodeError: As `run_step`.
+    """
+    spec = ctx._spec
+    run = spec.run
     try:
-        run = spec.run
         if run is None:
-            answer = await converse(plan, spec, ctx, listener)
-            published = Published(answer, ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
+            return _outcome(ctx, await converse(ctx))
+        if begun is not None:
+            response = await begun
+        elif run.awaits:  # the hot path: nothing between the driver and the node
+            response = await run.call(ctx)
         else:
-            if begun is not None:
-                response = await begun
-            elif run.awaits:  # the hot path: nothing between the driver and the node
-                response = await run.call(ctx)
-            else:
-                response = await called(run, ctx, {})
-            published = _published(plan, spec, run, ctx, response)
-        if spec.on_exit:
-            await settled(spec.node.on_exit(ctx, _seen_at_exit(published.answer)))
+            response = await called(run, ctx, {})
+        return _published(spec, run, ctx, response)
     except Exception as error:
-        if _names(spec, error):
+        if _is_told(spec, error):
             raise
         raise StepFailed(spec.id, error) from error
-    else:
-        return published
+    finally:
+        ctx._over = not spec.on_exit
+
+
+async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Published:
+    """A run with an end, an error hook and `on_exit`, where the node has them.  Rules G1, G2, G7."""
+    spec = ctx._spec
+    try:
+        published = await (work if spec.timeout is None else within(spec.timeout, spec.id, None, work))
+    except NodeError as error:
+        ctx._over = True
+        if spec.rescue is None or isinstance(error, BREACHES):
+            raise
+        ctx = _afresh(ctx)
+        published = await _rescued(spec, spec.rescue, ctx, error)
+    if spec.on_exit:
+        exiting = _exited(spec, ctx, published)
+        await (exiting if spec.timeout is None else within(spec.timeout, spec.id, None, exiting))
+    return published
+
+
+async def _rescued(spec: NodeSpec, rescue: Handler, ctx: Context[Any, Any], error: NodeError) -> Published:
+    """What the error hook gives in the place of an outcome; the response hook does not see it."""
+    cause = error.__cause__ if isinstance(error, StepFailed) else None
+    ctx._section = "rescue"
+    try:
+        given = await settled(rescue.call(ctx, cause if isinstance(cause, Exception) else error))
+        check_response(ctx._plan, spec, rescue, given)
+        if given is None:
+            raise error  # noqa: TRY301  it delegates
+        ctx._spend(given.usage)
+        return _outcome(ctx, of_loop(spec, "", given))
+    except Exception as raised:
+        if raised is error or _is_told(spec, raised):
+            raise
+        raise StepFailed(spec.id, raised) from raised
+    finally:
+        ctx._over = not spec.on_exit
+
+
+async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) -> None:
+    ctx._section = "exit"
+    try:
+        await settled(spec.node.on_exit(ctx, _seen_at_exit(published.answer)))
+    except Exception as error:
+        if _is_told(spec, error):
+            raise
+        raise StepFailed(spec.id, error) from error
     finally:
         ctx._over = True
 
 
-def _published(plan: Plan, spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: Any) -> Published:
-    """The outcome of a `run`, once table B has allowed what it returned.  A worker's messages are private (rule B3)."""
-    check_response(plan, spec, run, response)
+def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: Any) -> Published:
+    """The outcome of a `run`, once table B has allowed what it returned."""
+    check_response(ctx._plan, spec, run, response)
     if response is not None and response.usage is not None:
         ctx._spend(response.usage)
-    return Published(of_run(spec, response), ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
+    return _outcome(ctx, of_run(spec, response))
 
 
-def _names(spec: NodeSpec, error: Exception) -> bool:
-    """Whether an error is a node's own breach, which is told as it is."""
-    return isinstance(error, NodeError) and error.node == spec.id
+def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
+    """A run that ended well.  A worker's messages are private to its run.  Rule B3."""
+    return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else {}, ctx._spent)
+
+
+def _is_told(spec: NodeSpec, error: Exception) -> bool:
+    """Whether an error is told as it is: a node's own breach, or one that is not the step's fault."""
+    return isinstance(error, StepLimit | RevisionConflict | StoreError) or (
+        isinstance(error, NodeError) and error.node == spec.id
+    )
 
 
 def _seen_at_exit(answer: Answer) -> object:

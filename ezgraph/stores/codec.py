@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from msgspec import MsgspecError, json
 
 from ezgraph.errors import CorruptSession, StateTypeError, WrongGraph
-from ezgraph.session import Delta, Head, History, Session, apply
+from ezgraph.histories import History
+from ezgraph.session import Delta, Head, Session, apply
 from ezgraph.shapes import MAX_DEPTH, describe, flaws, is_text
 from ezgraph.stores.values import FORMAT, Values
 from ezgraph.structuring import shown
@@ -31,16 +33,26 @@ class Codec:
         graph: The graph's name.
         states: The state type of every node by its id, and the context's type under `session.CONTEXT`.
         outputs: The output type of every worker by its id.
+        entry: The worker that a job begins with, or None.
+        answers: What tools give as task results, by `Tool.key`.
 
     Raises:
         TypeError: A type has flaws; `shapes.flaws` lists them.
     """
 
-    def __init__(self, graph: str, states: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        graph: str,
+        states: Mapping[str, object],
+        outputs: Mapping[str, object],
+        *,
+        entry: str | None = None,
+        answers: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         for tp in (*states.values(), *outputs.values()):
             if wrong := flaws(tp):
                 raise TypeError(f"{describe(tp)}: {wrong[0].what}")
-        self.graph, self._values = graph, Values(states, outputs)
+        self.graph, self._values = graph, Values(states, outputs, entry=entry, answers=answers)
 
     # ---------------------------------------------------------------------------------------------------------- encode
 

@@ -19,9 +19,12 @@ from attrs import NOTHING, Attribute
 from cattrs.gen import make_dict_unstructure_fn_from_attrs
 from msgspec import Meta, Struct, json
 
+from ezgraph.activations import Activation, Row, Rows
+from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage
+from ezgraph.notes import Note, Said
 from ezgraph.records import attributes, bare, describe, is_record, named_fields
-from ezgraph.session import CONTEXT, END, Activation, Addition, Delta, ErrorRecord, Head, Limits, Row
+from ezgraph.session import CONTEXT, END, Delta, ErrorRecord, Head, Limits
 from ezgraph.shapes import LEAF_TESTS
 from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, is_enum, single
 
@@ -89,9 +92,13 @@ class Values(Strict):
     Args:
         states: The state type of every node by its id, and the context's type under `session.CONTEXT`.
         outputs: The output type of every worker by its id.
+        entry: The worker that a job begins with: the one that may be a cursor.  Rule E12.
+        answers: What tools give as task results, by `Tool.key`.
     """
 
-    def __init__(self, states: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, states: Mapping[str, Any], outputs: Mapping[str, Any], *, entry: str | None, answers: Mapping[str, Any]
+    ) -> None:
         super().__init__(_SINGLES, _named)
         for cls, (dump, _, _) in _FORMS.items():
             self.register_unstructure_hook(cls, dump)
@@ -106,24 +113,42 @@ class Values(Strict):
         self._dumps: dict[object, Dump] = {}
         self._records.update(_LOADS)
         self._dumps.update(_DUMPS)
-        self._register_parts(states, outputs)
+        self._register_parts(states, outputs, entry, answers)
         for tp in (*_OURS, Addition, Limits):  # they are the same for every graph
             _LOADS.setdefault(tp, self._records[tp])
             _DUMPS.setdefault(tp, self._dumps[tp])
 
-    def _register_parts(self, states: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+    def _register_parts(
+        self, states: Mapping[str, Any], outputs: Mapping[str, Any], entry: str | None, answers: Mapping[str, Any]
+    ) -> None:
         """The parts of a delta, whose own annotations say less than this graph knows."""
         cells = NewType("cells", dict)  # type: ignore[type-arg]
         results = NewType("results", dict)  # type: ignore[type-arg]
         usage = NewType("usage", dict)  # type: ignore[type-arg]
         rows = NewType("rows", dict)  # type: ignore[type-arg]
-        for tp, types in ((cells, states), (results, outputs), (usage, dict.fromkeys(states, Usage))):
+        series = NewType("series", dict)  # type: ignore[type-arg]
+        each: dict[str, Any] = {name: _tuple(tp, ...) for name, tp in outputs.items()}
+        given: dict[str, Any] = {name: _tuple(states[name], ...) for name in outputs}
+        inputs = NewType("inputs", dict)  # type: ignore[type-arg]
+        values = NewType("values", dict)  # type: ignore[type-arg]
+        spending = dict.fromkeys(states, Usage)
+        named = (
+            *((cells, states), (usage, spending), (results, outputs), (series, each), (inputs, given)),
+            (values, answers),
+        )
+        for tp, types in named:
             self._register_by_name(tp, types)
-        stages = [name for name in states if name != CONTEXT and name not in outputs]  # rule B4: never a worker
+        stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
         stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
-        self._part(Head, cursor=Literal[(*stages, END)])
+        before = NewType("before", dict)  # type: ignore[type-arg]
+        load_before, dump_before = self._part(Head, cursor=stage, before=None)
+        self.register_structure_hook(before, load_before)
+        self.register_unstructure_hook(before, dump_before)
+        self._part(Head, cursor=Literal[(*stages, END)], before=_maybe(before))
         kinds = {
-            name: self._part(Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=Usage)
+            name: self._part(
+                Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=usage, item=_maybe(count)
+            )
             for name, tp in outputs.items()
         }
         nameless = self._part(Row, node=worker, output=None, cells=cells)[0]  # what is wrong is the name
@@ -135,17 +160,42 @@ class Values(Strict):
         self.register_structure_hook(Row, load_row)
         self.register_unstructure_hook(Row, lambda row: kinds[row.node][1](row))
         load_rows = self.get_structure_hook(tuple[Row, ...])
-        self.register_structure_hook(rows, lambda value, tp: {row.node: row for row in load_rows(value, tp)})
+        self.register_structure_hook(rows, lambda value, tp: Rows(load_rows(value, tp)))
         self.register_unstructure_hook(rows, lambda value: [kinds[row.node][1](row) for row in value.values()])
-        workers: Any = tuple[worker, ...]  # type: ignore[valid-type]
+        place = _tuple(worker, _maybe(count))
+        parts: dict[str, Any] = {"id": count, "parent": stage, "depth": count, "rows": rows}
+        parts |= {"roots": _tuple(worker, ...), "marks": frozenset[place]}  # type: ignore[valid-type]
+        plain = self._part(Activation, **parts, inputs=None)
+        scattered = {name: self._part(Activation, **parts, inputs=tp) for name, tp in given.items()}
+
+        def load_activation(value: Any, tp: Any) -> Any:
+            root = _root_of(value)
+            return (scattered[root][0] if root in scattered else plain[0])(value, tp)
+
+        def dump_activation(value: Any) -> Any:
+            return (plain if value.inputs is None else scattered[value.roots[0]])[1](value)
+
+        self.register_structure_hook(Activation, load_activation)
+        self.register_unstructure_hook(Activation, dump_activation)
+        node: Any = Literal[(*states,)]
         self._part(
-            Activation,
-            id=count,
-            parent=stage,
-            roots=workers,
-            depth=count,
-            rows=rows,
-            marks=frozenset[worker],  # type: ignore[valid-type]
+            Said,
+            target=Literal[(*stages, "")],
+            state=cells,
+            workers=_tuple(worker, ...),
+            inputs=_maybe(inputs),
+            value=values,
+        )
+        self._part(
+            Note,
+            node=node,
+            item=_maybe(count),
+            outcome=_maybe(Said),
+            worker=_maybe(worker),
+            state=cells,
+            output=results,
+            cells=cells,
+            usage=usage,
         )
         self.load, self.dump = self._part(
             Delta,
@@ -155,8 +205,9 @@ class Values(Strict):
             revision=Annotated[int, Meta(ge=1)],
             cells=cells,
             usage=usage,
-            marks=workers | None,
+            marks=_maybe(_tuple(place, ...)),
             results=results,
+            series=series,
         )
 
     def _part(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
@@ -237,6 +288,26 @@ class Values(Strict):
     def _dump_bag(self, tp: Any) -> Dump:
         dump = self.get_unstructure_hook(get_args(tp)[0])
         return lambda value: sorted(map(dump, value), key=json.encode)
+
+
+def _maybe(tp: Any) -> Any:
+    return tp | None
+
+
+def _tuple(*items: Any) -> Any:
+    kind: Any = tuple
+    return kind[items]
+
+
+def _root_of(activation: Any) -> str | None:
+    """The one root of what may be a scatter's activation."""
+    if type(activation) is not dict or activation.get("inputs") is None:
+        return None
+    match activation.get("roots"):
+        case [str(root)]:
+            return root
+        case _:
+            return None
 
 
 def _as_it_is(value: Any) -> Any:

@@ -37,6 +37,7 @@ from ezgraph import (
     finish,
     go,
     instruction,
+    scatter,
     stay,
     task_result,
     tool,
@@ -133,6 +134,9 @@ class Inspect(Worker[None, Damage, Purse]):
         assert_type(ctx.shared, Purse)
         return task_result(Damage(float(ctx.shared.left / 1000)))
 
+    def on_error(self, ctx: Context[None, Purse], error: Exception) -> TaskResult[Damage] | None:
+        return task_result(Damage(1)) if isinstance(error, TimeoutError) else None
+
 
 class Photos(Worker[Report, int]):
     """Counts the photographs."""
@@ -173,16 +177,20 @@ parcels = (
     .workers(Trace, Inspect)
     .join((Trace, Inspect), to=Decide)
 )
+job = Graph("job", entry=Photos).workers(Trace).edge(Photos, Trace).join((Trace,), to=Decide)
 plain = Graph("plain", entry=Reception).stages(Decide).workers(Trace).edge(Trace, Decide)
 
 assert_type(parcels, Graph[Purse])
 assert_type(plain, Graph[None])
+assert_type(job, Graph[None])
 assert_type(go(Pay), Go[Pay])
 assert_type(go(Pay).with_message("m").with_usage(Usage(1)).with_state(Offer(Decimal(1))), Go[Pay])
 assert_type(direct_to(Pay, "x").with_state(Offer(Decimal(1))).with_message("m"), DirectTo[Pay])
 assert_type(fanout(Trace, Inspect), Fanout[Trace | Inspect])
 assert_type(fanout(Trace, Inspect, Photos), Fanout[Trace | Inspect | Photos])
 assert_type(fanout(Trace, Inspect, Photos, Letters), Fanout[Trace | Inspect | Photos | Letters])
+assert_type(scatter(Photos, [Report()]), Fanout[Photos])
+assert_type(scatter(Trace, (None for _ in "abc")).with_usage(Usage(1)), Fanout[Trace])
 assert_type(task_result(3).with_messages([user("x")]), TaskResult[int])
 
 
@@ -305,6 +313,13 @@ def opened(by: Fanout[Trace | Inspect]) -> int:  # OK:3g
     return len(by.workers)
 
 
+scatter(Photos, [Report(), Report("A1")])  # OK:9j
+scatter(Letters, [None])  # OK:9k
+scatter(Photos, (Report(),))  # OK:3h
+scatter(Photos, [])  # OK:3i
+scatter(Photos, [Report()]).with_usage(Usage(1))  # OK:3j
+
+
 # ------------------------------------------------------------------------------------- 4. what a builder is handed
 
 go(Pay).with_state(Offer(Decimal(2)))  # OK:4a
@@ -372,6 +387,12 @@ class Ways(Conversation[Report]):
         return stay("x")
 
     @tool
+    def each(self, ctx: Context[Report]) -> Fanout[Photos] | Fanout[Trace | Inspect]:
+        if ctx.state.label:
+            return fanout(Trace, Inspect)
+        return scatter(Photos, [ctx.state])  # OK:6m
+
+    @tool
     def alias(self, ctx: Context[Report]) -> Onward | Stay:
         return go(Decide).with_message("x")  # OK:6i
 
@@ -425,6 +446,7 @@ shop.edge(Decide, Counter)  # OK:7d
 Graph("wide", entry=Reception, context=Purse()).stages(Pay)  # OK:7e
 Graph("wide", entry=Reception, context=Shop()).stages(Counter())  # OK:7f
 Graph("wide", entry=Counter, context=Shop())  # OK:7h
+Graph("wide", entry=Stock, context=Shop())  # OK:7i
 
 # -------------------------------------------------------------------------------------- 8. each node in its own place
 
@@ -432,12 +454,13 @@ parcels.workers(Photos)  # OK:8a
 parcels.workers(Letters())  # OK:8b
 parcels.stages(Pay)  # OK:8c
 parcels.join((Photos, Trace), to=Decide)  # OK:8d
-Graph("parcels", entry=Decide)  # OK:8e
+Graph("parcels", entry=Trace)  # OK:8e
 parcels.edge(Trace, END)  # OK:8f
 parcels.edge(Decide, Pay)  # OK:8g
 parcels.edge(Decide, END)  # OK:8h
 parcels.join((Trace,), to=Decide)  # OK:8i
 parcels.join((Trace, Letters), to=Decide)  # OK:8j
+parcels.join((Trace, Letters), to=Decide, on_failure="cancel_siblings")  # OK:8m
 finish("Good bye.")  # OK:8k
 go(Pay)  # OK:8l
 
@@ -459,7 +482,25 @@ def uses(ctx: StageContext[Report, Purse]) -> None:
     ctx.save(evolve(ctx.state, label="x"))  # OK:9u
     ctx.save(Report("x"))  # OK:9v
     print(ctx.incoming.text if ctx.incoming else "")  # OK:9w
-    print(damage, report, perhaps)
+    assert_type(ctx.results(Inspect), tuple[Damage, ...])
+    seen: tuple[Sighting, ...] = ctx.results(Trace)  # OK:9x
+    ctx.results(Letters)  # OK:9y
+    print(ctx.results(Trace)[0].depot)  # OK:9z
+    print(damage, report, perhaps, seen)
+
+
+async def calls(ctx: Context[Report, Purse]) -> None:
+    assert_type(await ctx.call(Trace, None), Sighting)
+    assert_type(await ctx.call_all(Photos, (Report(label) for label in "ab")), tuple[int, ...])
+    count: int = await ctx.call(Photos, Report())  # OK:9f
+    await ctx.call(Photos, ctx.state)  # OK:9g
+    await ctx.call(Letters, None)  # OK:9h
+    counts: tuple[int, ...] = await ctx.call_all(Photos, [Report()])  # OK:15a
+    await ctx.call_all(Photos, [Report(), Report()])  # OK:15b
+    await ctx.call_all(Letters, [None])  # OK:15c
+    print((await ctx.call(Trace, None)).depot)  # OK:15d
+    await ctx.call_all(Letters, [None, None])  # OK:15e
+    print(count, counts)
 
 
 # ------------------------------------------------------------------------------------- 10. a match over all responses
@@ -525,6 +566,40 @@ class Concrete(GraphNode[Ruling]):
 
 
 Concrete()  # OK:11h
+
+
+class Recovers(Conversation[Report]):
+    async def on_error(self, ctx: StageContext[Report], error: Exception) -> Go[Decide] | Direct | None:  # OK:11i
+        ctx.write(Decide, Ruling(str(error)))
+        return go(Decide)
+
+
+class Stands(GraphNode[Ruling]):
+    def run(self, ctx: StageContext[Ruling]) -> Finish | None:
+        return None
+
+    def on_error(self, ctx: Context[Ruling], error: Exception) -> Finish | DirectTo[Reception]:  # OK:11j
+        return finish("Sorry.")
+
+
+class Gives(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: object) -> TaskResult[Sighting] | Direct:  # OK:11k
+        return task_result(Sighting("?"))  # OK:11o
+
+
+class Passes(Worker[None, Sighting]):
+    async def on_error(self, ctx: Context[None], error: Exception) -> TaskResult[Sighting] | None:  # OK:11l
+        return None
+
+
+class Takes(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: BaseException) -> None:  # OK:11m
+        return None
+
+
+class Sees(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: Exception) -> None:  # OK:11n
+        return None
 
 
 # ----------------------------------------------------------------------------------------------- 12. values stay as is

@@ -56,6 +56,7 @@ from ezgraph import (
     fanout,
     finish,
     go,
+    scatter,
     stay,
     task_result,
     tool,
@@ -268,6 +269,23 @@ def opened(by: Fanout[Trace | Decide]) -> None:  # E:3g
     print(by)
 
 
+scatter(Photos, [1])  # E:9j
+# mypy[misc]: Cannot infer value of type parameter "Input" of "scatter"
+# pyright[reportArgumentType]: "Literal[1]" is not assignable to "Report"
+scatter(Reception, [Report()])  # E:9k
+# mypy[arg-type]: incompatible type "type[Reception]"; expected "Scatterable[Report, Never]"
+# pyright[reportArgumentType]: "type[Reception]" cannot be assigned to parameter "worker"
+scatter(Photos, Report())  # E:3h
+# mypy[arg-type]: Argument 2 to "scatter" has incompatible type "Report"; expected "Iterable[Report]"
+# pyright[reportArgumentType]: "Report" is incompatible with protocol "Iterable[Report]"
+scatter(Photos)  # E:3i
+# mypy[call-arg]: Too few arguments for "scatter"
+# pyright[reportCallIssue]: Expected 1 more positional argument
+scatter(Photos, [Report()]).with_state(Report())  # E:3j
+# mypy[attr-defined]: "Fanout[Photos]" has no attribute "with_state"
+# pyright[reportAttributeAccessIssue]: Cannot access attribute "with_state" for class "Fanout[Photos]"
+
+
 # ------------------------------------------------------------------------------------- 4. what a builder is handed
 
 go(Pay).with_state(Report())  # E:4a
@@ -395,6 +413,12 @@ class Ways(Conversation[Report]):
         return stay("x")
 
     @tool
+    def each(self, ctx: Context[Report]) -> Fanout[Photos] | Fanout[Trace | Inspect]:
+        return scatter(Letters, [None])  # E:6m
+        # mypy[return-value]: (got "Fanout[Letters]", expected "Fanout[Photos] | Fanout[Trace | Inspect]")
+        # pyright[reportReturnType]: "Letters" is not a subtype of "Photos"
+
+    @tool
     def alias(self, ctx: Context[Report]) -> Onward | Stay:
         return go(Pay).with_message("x")  # E:6i
         # mypy[return-value]: Incompatible return value type (got "Go[Pay]", expected "Go[Decide] | Finish | Stay")
@@ -442,8 +466,11 @@ Graph("shop", entry=Counter, context=Purse())  # E:7g
 # mypy[misc]: Cannot infer value of type parameter "GraphContext" of "Graph"
 # pyright[reportArgumentType]: "Purse" is not assignable to "Shop"
 Graph("shop", entry=Counter)  # E:7h
-# mypy[arg-type]: Argument "entry" to "Graph" has incompatible type "type[Counter]"; expected "type[Stage[Any, None]]"
+# mypy[arg-type]: incompatible type "type[Counter]"; expected "type[Stage[Any, None]] | type[Worker[Any, Any, None]]"
 # pyright[reportArgumentType]: "Shop" is not a supertype of "None"
+Graph("shop", entry=Stock, context=Purse())  # E:7i
+# mypy[misc]: Cannot infer value of type parameter "GraphContext" of "Graph"
+# pyright[reportArgumentType]: "Purse" is not assignable to "Shop"
 
 # -------------------------------------------------------------------------------------- 8. each node in its own place
 
@@ -459,9 +486,9 @@ parcels.stages(Trace)  # E:8c
 parcels.join((Reception, Trace), to=Decide)  # E:8d
 # mypy[arg-type]: incompatible type "tuple[type[Reception], type[Trace]]"
 # pyright[reportArgumentType]: Type "type[Reception]" is not assignable to type "type[Worker[Any, Any, Purse]]"
-Graph("parcels", entry=Trace)  # E:8e
-# mypy[arg-type]: Argument "entry" to "Graph" has incompatible type "type[Trace]"; expected "type[Stage[Any, None]]"
-# pyright[reportArgumentType]: "type[Trace]" is not assignable to "type[Stage[Any, None]]"
+Graph("parcels", entry=Trace())  # E:8e
+# mypy[call-overload]: No overload variant of "Graph" matches argument types "str", "Trace"
+# pyright[reportArgumentType]: Type "Trace" is not assignable to type "type[Worker[Any, Any, None]]"
 parcels.edge(END, Trace)  # E:8f
 # mypy[arg-type]: Argument 1 to "edge" of "Graph" has incompatible type "str"; expected "type[Node[Any, Purse]]"
 # pyright[reportArgumentType]: Type "Literal['END']" is not assignable to type "type[Node[Any, Purse]]"
@@ -477,6 +504,9 @@ parcels.join(Trace, to=Decide)  # E:8i
 parcels.join((Trace, Letters()), to=Decide)  # E:8j
 # mypy[arg-type]: incompatible type "tuple[type[Trace], Letters]"; expected "tuple[type[Worker[Any, Any, Purse]], ...]"
 # pyright[reportArgumentType]: Type "Letters" is not assignable to type "type[Worker[Any, Any, Purse]]"
+parcels.join((Trace, Inspect), to=Decide, on_failure="retry")  # E:8m
+# mypy[arg-type]: incompatible type "Literal['retry']"; expected "Literal['finish_siblings', 'cancel_siblings'] | None"
+# pyright[reportArgumentType]: "Literal['retry']" is not assignable to type "OnFailure | None"
 go(END)  # E:8k
 # mypy[arg-type]: Argument 1 to "go" has incompatible type "str"; expected "type[Never]"
 # pyright[reportArgumentType]: "Literal['END']" cannot be assigned to parameter "target" of type "type[StageType@go]"
@@ -528,7 +558,44 @@ def uses(ctx: Context[Report, Purse]) -> None:
     print(ctx.incoming.text)  # E:9w
     # mypy[union-attr]: Item "None" of "Message | None" has no attribute "text"
     # pyright[reportOptionalMemberAccess]: "text" is not a known attribute of "None"
-    print(damage, report, perhaps)
+    seen: tuple[Sighting, ...] = ctx.results(Inspect)  # E:9x
+    # mypy[arg-type]: incompatible type "type[Inspect]"; expected "type[Worker[Any, Sighting, Any]]"
+    # pyright[reportAssignmentType]: Type "tuple[Damage, ...]" is not assignable to declared type "tuple[Sighting, ...]"
+    ctx.results(Reception)  # E:9y
+    # mypy[arg-type]: incompatible type "type[Reception]"; expected "type[Worker[Any, Never, Any]]"
+    # pyright[reportArgumentType]: is not assignable to "type[Worker[Any, Output@results, Any]]"
+    print(ctx.results(Trace).depot)  # E:9z
+    # mypy[attr-defined]: "tuple[Sighting, ...]" has no attribute "depot"
+    # pyright[reportAttributeAccessIssue]: Cannot access attribute "depot" for class "tuple[Sighting, ...]"
+    print(damage, report, perhaps, seen)
+
+
+async def calls(ctx: Context[Report, Purse]) -> None:
+    count: int = await ctx.call(Trace, None)  # E:9f
+    # mypy[arg-type]: incompatible type "type[Trace]"; expected "type[Worker[None, int, Any]]"
+    # pyright[reportAssignmentType]: Type "Sighting" is not assignable to declared type "int"
+    await ctx.call(Photos, "x")  # E:9g
+    # mypy[misc]: Cannot infer value of type parameter "NodeState" of "call" of "Context"
+    # pyright[reportArgumentType]: "Literal['x']" is not assignable to "Report"
+    await ctx.call(Reception, Report())  # E:9h
+    # mypy[arg-type]: incompatible type "type[Reception]"; expected "type[Worker[Report, Never, Any]]"
+    # pyright[reportArgumentType]: "type[Reception]" is not assignable to "type[Worker[Report, Output@call, Any]]"
+    counts: tuple[Sighting, ...] = await ctx.call_all(Photos, [Report()])  # E:15a
+    # mypy[arg-type]: incompatible type "type[Photos]"; expected "type[Worker[Report, Sighting, Any]]"
+    # pyright[reportAssignmentType]: Type "tuple[int, ...]" is not assignable to declared type "tuple[Sighting, ...]"
+    await ctx.call_all(Photos, ["x"])  # E:15b
+    # mypy[misc]: Cannot infer value of type parameter "NodeState" of "call_all" of "Context"
+    # pyright[reportArgumentType]: "Literal['x']" is not assignable to "Report"
+    await ctx.call_all(Decide, [Ruling()])  # E:15c
+    # mypy[arg-type]: incompatible type "type[Decide]"; expected "type[Worker[Ruling, Never, Any]]"
+    # pyright[reportArgumentType]: "type[Decide]" is not assignable to "type[Worker[Ruling, Output@call_all, Any]]"
+    print(ctx.call(Trace, None).depot)  # E:15d
+    # mypy[attr-defined]: "Coroutine[Any, Any, Sighting]" has no attribute "depot"
+    # pyright[reportAttributeAccessIssue]: Cannot access attribute "depot" for class "CoroutineType[Any, Any, Sighting]"
+    await ctx.call_all(Letters, None)  # E:15e
+    # mypy[arg-type]: Argument 2 to "call_all" of "Context" has incompatible type "None"; expected "Iterable[None]"
+    # pyright[reportArgumentType]: "None" is incompatible with protocol "Iterable[None]"
+    print(count, counts)
 
 
 # ------------------------------------------------------------------------------------- 10. a match over all responses
@@ -609,6 +676,58 @@ class Abstract(GraphNode[Ruling]):
 Abstract()  # E:11h
 # mypy[abstract]: Cannot instantiate abstract class "Abstract" with abstract attribute "run"
 # pyright[reportAbstractUsage]: Cannot instantiate abstract class "Abstract" "GraphNode.run" is not implemented
+
+
+class Recovers(Conversation[Report]):
+    async def on_error(self, ctx: StageContext[Report], error: Exception) -> Fanout[Trace | Inspect]:  # E:11i
+        # mypy[override]: Return type "Coroutine[Any, Any, Fanout[Trace | Inspect]]" of "on_error" incompatible
+        # pyright[reportIncompatibleMethodOverride]: "CoroutineType[Any, Any, Fanout[Trace | Inspect]]"
+        return fanout(Trace, Inspect)
+
+
+class Stands(GraphNode[Ruling]):
+    def run(self, ctx: StageContext[Ruling]) -> Finish | None:
+        return None
+
+    def on_error(self, ctx: Context[Ruling], error: Exception) -> Finish | str:  # E:11j
+        # mypy[override]: Return type "Finish | str" of "on_error" incompatible
+        # pyright[reportIncompatibleMethodOverride]: override returns type "Finish | str"
+        return "Sorry."
+
+
+class Gives(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: object) -> Go[Decide]:  # E:11k
+        # mypy[override]: Return type "Go[Decide]" of "on_error" incompatible
+        # pyright[reportIncompatibleMethodOverride]: override returns type "Go[Decide]"
+        return go(Decide)
+
+
+class Fills(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: Exception) -> TaskResult[Sighting]:
+        return task_result(Damage(1))  # E:11o
+        # mypy[arg-type]: Argument 1 to "task_result" has incompatible type "Damage"; expected "Sighting"
+        # pyright[reportReturnType]: "Damage" is not a subtype of "Sighting"
+
+
+class Passes(Worker[None, Sighting]):
+    async def on_error(self, ctx: Context[None], error: Exception) -> TaskResult[Damage] | None:  # E:11l
+        # mypy[override]: Return type "Coroutine[Any, Any, TaskResult[Damage] | None]" of "on_error" incompatible
+        # pyright[reportIncompatibleMethodOverride]: "CoroutineType[Any, Any, TaskResult[Damage] | None]"
+        return None
+
+
+class Takes(Worker[None, Sighting]):
+    def on_error(self, ctx: Context[None], error: ValueError) -> None:  # E:11m
+        # mypy[override]: supertype defines the argument type as "Exception"
+        # pyright[reportIncompatibleMethodOverride]: override parameter is type "ValueError"
+        return None
+
+
+class Sees(Worker[None, Sighting]):
+    def on_error(self, ctx: StageContext[None], error: Exception) -> None:  # E:11n
+        # mypy[override]: supertype defines the argument type as "Context[None, object]"
+        # pyright[reportIncompatibleMethodOverride]: override parameter is type "StageContext[None, object]"
+        return None
 
 
 # ----------------------------------------------------------------------------------------------- 12. values stay as is

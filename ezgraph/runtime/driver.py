@@ -1,0 +1,263 @@
+"""One turn of one session: runs what is ready, settles each outcome, commits, and goes on until nothing is ready.
+
+It takes no decision: what runs is `ready`'s, what an outcome comes to is `settle`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Never, final
+
+from ezgraph.activations import Place
+from ezgraph.algebra.journalling import noting
+from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
+from ezgraph.algebra.settling import Failed, Outcome, Published, Transition, settle
+from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StepLimit
+from ezgraph.messages import Usage
+from ezgraph.notes import Note
+from ezgraph.plan import Plan
+from ezgraph.runtime.awaiting import shielded
+from ezgraph.runtime.calling import call_workers
+from ezgraph.runtime.context import Context
+from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
+from ezgraph.runtime.journal import Journal
+from ezgraph.runtime.steps import run_step
+from ezgraph.session import Delta, Session, Status, Turn, apply
+from ezgraph.stores.codec import Codec
+from ezgraph.stores.contract import Store
+
+
+@final
+class Drive:
+    """The driver of one turn.
+
+    Attributes:
+        plan: The compiled graph.
+        session: As it was last committed.
+        listener: Whom to tell, or None.
+        journals: Whether finished calls are written before their step goes on.
+    """
+
+    def __init__(self, plan: Plan, store: Store, codec: Codec, session: Session, listener: Listener | None) -> None:
+        self.plan, self.session, self.listener = plan, session, listener
+        self._store, self._codec = store, codec
+        self._writing = asyncio.Lock()
+        self._spent: list[Usage] = []
+        self._failures: dict[Place, NodeError] = {}
+        self._limits: list[StepLimit] = []
+        self.journals = plan.wiring.durability == "call"
+
+    async def run(self) -> Turn:  # noqa: C901  the loop that all else is for; its checks cost no call
+        """Run what is ready until nothing is, and say what the turn came to.
+
+        Raises:
+            NodeError: A stage's step failed.  Rule G4.
+            BranchFailed: Branches failed.  Rule E5.
+            StepLimit: The chain reached the limit.  Rule E9.
+            RevisionConflict: Another turn committed first.  Rule L2.
+        """
+        plan, store, codec, listener = self.plan, self._store, self._codec, self.listener
+        reply: str | None = None
+        task = asyncio.current_task()
+        asked = 0 if task is None else task.cancelling()
+        while steps := ready(plan, self.session):
+            if self.session.activation is not None:
+                await _Branches(self, steps).run()
+                continue
+            step = steps[0]
+            if listener is not None:
+                listener(StepStarted(self.session.id, step.node, step.run))
+            try:
+                outcome = run_step(self, step)
+                if not isinstance(outcome, Published):
+                    outcome = await outcome
+                    if task is not None and task.cancelling() > asked:
+                        raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
+            except StepLimit:
+                await self._keep_input(step)
+                raise
+            except NodeError as error:
+                await self._log(step, error)
+                raise
+            session = self.session
+            transition = settle(plan, session, step, outcome) or _stale(step)
+            reply = transition.reply
+            session = apply(session, transition.delta)
+            pending = store.commit(session, transition.delta, codec)
+            if pending is not None:
+                await shielded(pending)
+            self.session = session
+            if outcome.usage:
+                self._spent.extend(outcome.usage.values())
+            if listener is not None:
+                listener(StepPublished(session.id, step.node, session.revision))
+                await asyncio.sleep(0)  # whoever listens may act between two steps that never wait
+        self._check_end()
+        session = self.session
+        status: Status = "completed" if is_completed(session) else "idle"
+        spent = sum(self._spent, Usage())
+        return Turn(session.id, status, reply, session.head.cursor, spent, session.revision)
+
+    async def commit(self, delta: Delta) -> None:
+        """Add `delta` to the session, once the store has it.  A commit that has begun is shielded.  Rule G3."""
+        after = apply(self.session, delta)
+        pending = self._store.commit(after, delta, self._codec)
+        if pending is not None:
+            await shielded(pending)
+        self.session = after
+
+    async def publish(self, step: Step, outcome: Outcome) -> None:
+        """Settle an outcome and commit what it comes to; branches publish one after another."""
+        async with self._writing:
+            transition: Transition = settle(self.plan, self.session, step, outcome) or _stale(step)
+            await self.commit(transition.delta)
+        if isinstance(outcome, Published):
+            self._spent.extend(outcome.usage.values())
+            if self.listener is not None:
+                self.listener(StepPublished(self.session.id, step.node, self.session.revision, step.item))
+
+    async def fail(self, step: Step, error: NodeError) -> None:
+        """Publish that a branch raised.  Rule E5."""
+        self._failures[step.place] = error
+        if self.listener is not None:
+            self.listener(StepRaised(self.session.id, step.node, error, step.item))
+        await self.publish(step, failure(error))
+
+    # ------------------------------------------------------------------------------------------------- inside a step
+
+    def journal(self, step: Step) -> Journal:
+        """The journal of a step that runs."""
+        return Journal(self, step)
+
+    async def note(self, step: Step, notes: tuple[Note, ...]) -> None:
+        """Append to the journal of a step that runs; parallel ones write one after another.  Rule F2."""
+        async with self._writing:
+            await self.commit(noting(self.session, step.place, notes))
+
+    async def call(self, ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> tuple[object, ...]:
+        """What `ctx.call` and `ctx.call_all` do.  Rule E11."""
+        return await call_workers(self, ctx, worker, states)
+
+    async def _keep_input(self, step: Step) -> None:
+        """A step that the limit stopped inside is work left, with the input it was entered with.  Rule E9."""
+        if self.session.head.before is not None and step.place not in self.session.journal:
+            await self.note(step, ())
+
+    def hold(self, limit: StepLimit) -> None:
+        """A branch that the step limit stopped inside goes on with `arecover`; it did not fail."""
+        self._limits.append(limit)
+
+    # ------------------------------------------------------------------------------------------------ how a turn ends
+
+    async def _log(self, step: Step, error: NodeError) -> None:
+        """Append a stage's failure to the session's error log.  Rule G4."""
+        if self.listener is not None:
+            self.listener(StepRaised(self.session.id, step.node, error))
+        try:
+            await self.publish(step, failure(error))
+        except EzGraphError as unlogged:
+            error.add_note(f"It is not in the error log: {unlogged}")
+
+    def _check_end(self) -> None:
+        session, waiting, limit = self.session, held(self.plan, self.session), None
+        for stopped in self._limits:
+            waiting |= dict.fromkeys(stopped.held, stopped.depth)
+        if waiting:
+            limit = StepLimit(session.id, session.limits.steps, tuple(waiting), max(waiting.values()))
+        if self._failures and session.activation is not None:
+            position = self.plan.closure(session.activation).position
+            named = [self._failures[place] for place in sorted(self._failures, key=position)]
+            raise BranchFailed(session.id, named, limit)
+        if limit is not None:
+            raise limit
+
+
+def _stale(step: Step) -> Never:
+    """A step that this driver dispatched from this very session is enabled in it."""
+    raise RuntimeError(f"step {step} was dispatched and is not enabled: a fault of the engine, please report it")
+
+
+def failure(error: NodeError) -> Failed:
+    """A step that raised, as an outcome, in text that every store can keep."""
+    return Failed(type(error).__name__, str(error).encode("utf-8", "replace").decode())
+
+
+@final
+class _Branches:
+    """Runs the steps of one activation side by side until none is ready; no task outlives it.  Rules E4, E5, G3."""
+
+    def __init__(self, drive: Drive, steps: Iterable[Step]) -> None:
+        self._drive = drive
+        self._waiting = deque(steps)
+        self._running: dict[Step, asyncio.Future[Published]] = {}
+        self._ended: deque[Step] = deque()
+        self._woken = asyncio.Event()
+        self._cancelled = False
+
+    async def run(self) -> None:
+        limit = self._drive.plan.wiring.max_branches
+        try:
+            while True:
+                while self._waiting and (limit is None or len(self._running) < limit):
+                    await self._start(self._waiting.popleft())
+                if not self._running:
+                    break
+                await self._woken.wait()
+                self._woken.clear()
+                while self._ended:
+                    step = self._ended.popleft()
+                    await self._settle(step, self._running.pop(step))
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _start(self, step: Step) -> None:
+        drive = self._drive
+        if drive.listener is not None:
+            drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
+        try:
+            outcome = run_step(drive, step)
+        except NodeError as error:
+            await self._failed(step, error)
+            return
+        if isinstance(outcome, Published):
+            await self._publish(step, outcome)
+            return
+        task = asyncio.ensure_future(outcome)
+        self._running[step] = task
+        task.add_done_callback(lambda _: self._note(step))
+
+    def _note(self, step: Step) -> None:
+        self._ended.append(step)
+        self._woken.set()
+
+    async def _settle(self, step: Step, task: asyncio.Future[Published]) -> None:
+        if task.cancelled() and self._cancelled:
+            return
+        try:
+            outcome = task.result()
+        except StepLimit as limit:
+            self._drive.hold(limit)
+        except NodeError as error:
+            await self._failed(step, error)
+        else:
+            await self._publish(step, outcome)
+
+    async def _publish(self, step: Step, outcome: Published) -> None:
+        drive = self._drive
+        await drive.publish(step, outcome)
+        if drive.session.activation is not None:
+            self._waiting.extend(follows(drive.plan, drive.session, step))
+
+    async def _failed(self, step: Step, error: NodeError) -> None:
+        drive = self._drive
+        await drive.fail(step, error)
+        opened = drive.session.activation
+        if opened is not None and drive.plan.closure(opened).policy == "cancel_siblings":
+            self._cancelled = True
+            self._waiting.clear()
+            for task in self._running.values():
+                task.cancel()  # one that ends well all the same is kept

@@ -1,0 +1,602 @@
+"""Parallel work through the public API: scatters, gathers, policies, jobs, called workers, error hooks, abandoning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from ezgraph import (
+    END,
+    BranchFailed,
+    Context,
+    Conversation,
+    Direct,
+    Fanout,
+    Finish,
+    Go,
+    Graph,
+    GraphNode,
+    InvalidInput,
+    InvalidResponse,
+    NodeError,
+    NoResult,
+    ReplayMismatch,
+    SessionCompleted,
+    StageContext,
+    StateTypeError,
+    StepFailed,
+    StepLimit,
+    TaskResult,
+    UndeclaredRoute,
+    UnfinishedWork,
+    UnknownSession,
+    Usage,
+    Worker,
+    direct,
+    fanout,
+    finish,
+    go,
+    scatter,
+    task_result,
+    tool,
+)
+from ezgraph.messages import ToolCall
+from ezgraph.models.contract import ModelReply, ModelRequest
+from ezgraph.runtime.compiled import CompiledGraph
+from ezgraph.session import Turn
+from ezgraph.stores.memory import MemoryStore
+from ezgraph.stores.sqlite import SQLiteStore
+
+ENTERED: Counter[str] = Counter()
+"""Bodies entered, by what they say of themselves."""
+
+BROKEN: set[str] = set()
+"""What raises when it is entered."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    ENTERED.clear()
+    BROKEN.clear()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
+    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db", keep=0)
+
+
+def entered(who: str) -> None:
+    ENTERED[who] += 1
+    if who in BROKEN:
+        raise ValueError(f"{who} is broken")
+
+
+# ------------------------------------------------------------------------------------------------- scatter and gather
+
+
+class Ask(GraphNode[None]):
+    """Scatters the numbers of its message."""
+
+    def run(self, ctx: StageContext[None]) -> Fanout[Square]:
+        assert ctx.incoming is not None
+        return scatter(Square, [int(word) for word in ctx.incoming.text.split() if word != "none"])
+
+
+class Square(Worker[int, int]):
+    async def run(self, ctx: Context[int]) -> TaskResult[int]:
+        number = ctx.state
+        entered(f"Square {number}")
+        for _ in range(10 - number):  # the later items end first
+            await asyncio.sleep(0)
+        ctx.save(-number)
+        return task_result(number * number)
+
+
+class Say(Worker[int, str]):
+    """Comes after `Square` inside each item."""
+
+    async def run(self, ctx: Context[int]) -> TaskResult[str]:
+        return task_result(str(ctx.result(Square)))
+
+
+class Sum(Worker[None, int]):
+    """Gathers."""
+
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        entered("Sum")
+        return task_result(sum(ctx.results(Square)))
+
+
+class Report(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Direct:
+        entered("Report")
+        return direct(f"{ctx.results(Square)} {ctx.results(Say)} {ctx.result(Sum)}")
+
+
+def questions(store: Any = None, **options: Any) -> CompiledGraph:
+    graph = Graph("questions", entry=Ask).stages(Report).workers(Square, Say, Sum)
+    graph = graph.edge(Square, Say).join((Square,), to=Sum).join((Say, Sum), to=Report)
+    return graph.compile(store=store, **options)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reply"),
+    [
+        ("none", "() () 0"),
+        ("1 2 3", "(1, 4, 9) ('1', '4', '9') 14"),
+        ("3 1 2", "(9, 1, 4) ('9', '1', '4') 14"),
+        ("2 2", "(4, 4) ('4', '4') 8"),
+    ],
+)
+def test_e6_a_scatter_joins_once_with_its_results_in_input_order(store: Any, numbers: str, reply: str) -> None:
+    """FIELD F5, F10: over nothing too, and whatever ends first."""
+    app = questions(store)
+    turn = app.invoke(numbers, session="s")
+    assert (turn.reply, turn.cursor) == (reply, "Report")
+    assert (ENTERED["Sum"], ENTERED["Report"]) == (1, 1)
+    assert sum(ENTERED.values()) - 2 == len([word for word in numbers.split() if word != "none"])
+    assert dict(app.load("s").cells) == {}  # what a per-item worker saves is for its run only
+    assert app.unfinished(app.load("s")) == ()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, None])
+def test_e4_every_limit_gives_the_same_session(limit: int | None) -> None:
+    """FIELD F6."""
+    app, free = questions(max_branches=limit), questions()
+    assert app.invoke("1 2 3 4 5 6", session="s").reply == free.invoke("1 2 3 4 5 6", session="s").reply
+    assert app.load("s") == free.load("s")
+    assert all(ENTERED[f"Square {n}"] == 2 for n in range(1, 7))
+    with pytest.raises(InvalidInput, match="max_branches=0: pass a whole number, 1 or more"):
+        questions(max_branches=0)
+
+
+def test_e6_results_are_asked_for_by_how_often_their_worker_ran() -> None:
+    class Wrong(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Direct:
+            with pytest.raises(NoResult, match=r"Square \(once per item\).*write ctx.results\(Square\)"):
+                ctx.result(Square)
+            with pytest.raises(NoResult, match=r"It ran once: write ctx.result\(Sum\)"):
+                ctx.results(Sum)
+            with pytest.raises(NoResult, match="results that can be read here"):
+                ctx.results(Say)
+            return direct("fine")
+
+    graph = Graph("g", entry=Ask).stages(Wrong).workers(Square, Sum, Say)
+    graph = graph.join((Square,), to=Sum).join((Sum,), to=Wrong)
+    assert graph.compile().invoke("1 2", session="s").reply == "fine"
+
+
+def test_e6_results_last_until_the_stage_is_left() -> None:
+    app = questions()
+    app.invoke("1 2", session="s")
+    assert app.invoke("once more", session="s").reply == "(1, 4) ('1', '4') 5"
+
+
+def test_e6_an_input_of_another_type_is_refused_with_its_index() -> None:
+    class Bad(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Fanout[Square]:
+            return scatter(Square, [1, "two"])  # type: ignore[misc]
+
+    app = Graph("g", entry=Bad).stages(Report).workers(Square, Say, Sum).edge(Square, Say)
+    compiled = app.join((Square,), to=Sum).join((Say, Sum), to=Report).compile()
+    with pytest.raises(StateTypeError, match=r"input 1 of Square.*int.*str"):
+        compiled.invoke("x", session="s")
+    assert not ENTERED
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: scatter(Report, [None]), "Report is not a worker"),  # type: ignore[arg-type]
+        (lambda: scatter(Square, 7), "7 cannot be iterated"),  # type: ignore[arg-type]
+        (lambda: scatter(Square, "123"), "one str was given"),  # type: ignore[misc]
+        (lambda: scatter(3, [1]), "3 is not a worker"),  # type: ignore[arg-type]
+    ],
+)
+def test_a3_a_scatter_of_something_else_is_refused_when_called(call: Any, told: str) -> None:
+    with pytest.raises(InvalidResponse, match=told):
+        call()
+
+
+def test_e2_a_scatter_is_an_opening_by_itself() -> None:
+    """`Fanout[A | B]` does not declare that A may be scattered: the drawing would be short of it."""
+
+    class Both(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Fanout[Square | Sum]:
+            return scatter(Square, [1])
+
+    class Over(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Finish:
+            return finish("over")
+
+    app = Graph("g", entry=Both).stages(Over).workers(Square, Sum).join((Square, Sum), to=Over)
+    with pytest.raises(UndeclaredRoute, match="Square"):
+        app.compile().invoke("x", session="s")
+
+
+# ----------------------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("policy", ["finish_siblings", "cancel_siblings"])
+def test_e5_recovery_runs_only_what_is_missing(store: Any, policy: Any) -> None:
+    """FIELD F12, over the items of a scatter."""
+    graph = Graph("q", entry=Ask).stages(Report).workers(Square, Say, Sum).edge(Square, Say)
+    graph = graph.join((Square,), to=Sum).join((Say, Sum), to=Report, on_failure=policy)
+    app = graph.compile(store=store, max_branches=1)
+    BROKEN.add("Square 2")
+    with pytest.raises(BranchFailed, match="Square raised ValueError: Square 2 is broken") as failed:
+        app.invoke("1 2 3", session="s")
+    assert [error.node for error in failed.value.failures] == ["Square"]
+    left = app.unfinished(app.load("s"))
+    assert any("1 failed" in line for line in left)
+    with pytest.raises(UnfinishedWork, match="of the 3 items of Square"):
+        app.invoke("more", session="s")
+    BROKEN.clear()
+    assert app.recover("s").reply == "(1, 4, 9) ('1', '4', '9') 14"
+    assert ENTERED["Square 2"] == 2
+    assert ENTERED["Square 1"] == 1
+    assert ENTERED["Square 3"] == 1
+    assert (ENTERED["Sum"], ENTERED["Report"]) == (1, 1)
+
+
+def test_g6_abandoning_drops_what_is_left_and_keeps_the_cursor(store: Any) -> None:
+    app = questions(store)
+    BROKEN.add("Square 2")
+    with pytest.raises(BranchFailed):
+        app.invoke("1 2 3", session="s")
+    assert app.abandon("s").head.cursor == "Ask"
+    assert app.unfinished(app.load("s")) == ()
+    assert app.abandon("s") == app.load("s")  # nothing is left: nothing is written
+    revision = app.load("s").revision
+    assert app.recover("s").revision == revision
+    BROKEN.clear()
+    assert app.invoke("5", session="s").reply == "(25,) ('25',) 25"
+    assert ENTERED["Square 5"] == 1
+
+
+class Two(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Left | Right]:
+        return fanout(Left, Right)
+
+
+class Left(Worker[None, str]):
+    async def run(self, ctx: Context[None]) -> TaskResult[str]:
+        entered("Left")
+        return task_result("left")
+
+    def on_error(self, ctx: Context[None], error: Exception) -> TaskResult[str] | None:
+        ENTERED["Left rescued"] += 1
+        return task_result(f"instead of {error}") if isinstance(error, ValueError) else None
+
+
+class Right(Worker[None, str]):
+    async def run(self, ctx: Context[None]) -> TaskResult[str]:
+        entered("Right")
+        await asyncio.sleep(0)
+        return task_result("right")
+
+
+class Both(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        entered("Both")
+        return finish(f"{ctx.result(Left)}, {ctx.result(Right)}")
+
+
+def two(**options: Any) -> CompiledGraph:
+    graph = Graph("two", entry=Two).stages(Both).workers(Left, Right).join((Left, Right), to=Both)
+    return graph.compile(**options)
+
+
+def test_g1_an_error_hooks_substitute_counts_as_a_result() -> None:
+    """FIELD F11."""
+    BROKEN.add("Left")
+    assert two().invoke("x", session="s").reply == "instead of Left is broken, right"
+    assert ENTERED["Left rescued"] == 1
+
+
+def test_e1_a_path_that_ends_lets_its_sibling_complete(recwarn: pytest.WarningsRecorder) -> None:
+    """FIELD C3, with an edge to END; rule A9: no stage was joined."""
+    graph = Graph("ends", entry=Two).workers(Left, Right).edge(Left, END).edge(Right, END)
+    turn = graph.compile().invoke("x", session="s")
+    assert (turn.status, turn.reply, turn.cursor) == ("idle", None, "Two")
+    assert ENTERED == {"Left": 1, "Right": 1}
+    assert not recwarn.list
+
+
+# ---------------------------------------------------------------------------------------------------- the error hook
+
+
+@frozen
+class Tries:
+    count: int = 0
+
+
+class Shaky(GraphNode[Tries]):
+    def run(self, ctx: StageContext[Tries]) -> Finish:
+        ctx.save(Tries(7))
+        entered("Shaky")
+        return finish("ran")
+
+    def on_error(self, ctx: StageContext[Tries], error: Exception) -> Go[Calm] | None:
+        ENTERED["rescue"] += 1
+        ctx.save(Tries(ctx.state.count + 1))
+        return go(Calm).with_message("sorry") if "delegate" not in BROKEN else None
+
+    def on_exit(self, ctx: StageContext[Tries], outcome: object) -> None:
+        ENTERED[f"exit {type(outcome).__name__}"] += 1
+
+
+class Calm(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Direct:
+        return direct(f"calm: {ctx.incoming.text if ctx.incoming else 'nothing'}")
+
+
+def test_g1_the_error_hook_gives_the_outcome_and_what_was_staged_is_gone(store: Any) -> None:
+    app = Graph("g", entry=Shaky).stages(Calm).compile(store=store)
+    BROKEN.add("Shaky")
+    turn = app.invoke("hello", session="s")
+    assert (turn.reply, turn.cursor) == ("calm: sorry", "Calm")
+    loaded = app.load("s")
+    assert app.read(loaded, Shaky) == Tries(1)
+    assert [message.text for message in loaded.histories["default"]] == ["hello", "sorry", "calm: sorry"]
+    assert ENTERED["rescue"] == ENTERED["exit Go"] == 1
+    assert loaded.errors == ()
+
+
+def test_g1_an_error_hook_that_gives_nothing_lets_the_error_stand() -> None:
+    app = Graph("g", entry=Shaky).stages(Calm).compile()
+    BROKEN.update({"Shaky", "delegate"})
+    with pytest.raises(StepFailed, match="Shaky raised ValueError"):
+        app.invoke("hello", session="s")
+    assert dict(app.load("s").cells) == {}
+    assert ENTERED["rescue"] == 1
+
+
+# ---------------------------------------------------------------------------------------------------- called workers
+
+
+class Price(Worker[int, int]):
+    async def run(self, ctx: Context[int]) -> TaskResult[int]:
+        item = ctx.state
+        entered(f"Price {item}")
+        await asyncio.sleep(0)
+        ctx.save(item + 100)
+        return task_result(item * 2).with_usage(Usage(requests=1))
+
+
+class Shop(GraphNode[None]):
+    async def run(self, ctx: StageContext[None]) -> Direct:
+        one = await ctx.call(Price, 1)
+        more = await ctx.call_all(Price, [2, 3])
+        entered("Shop")
+        return direct(f"{one} {more} {ctx.read(Price)}")
+
+
+def test_e11_called_workers_run_inside_the_step(store: Any) -> None:
+    app = Graph("shop", entry=Shop).workers(Price).compile(store=store)
+    turn = app.invoke("x", session="s")
+    assert (turn.reply, turn.usage.requests) == ("2 (4, 6) 103", 3)
+    loaded = app.load("s")
+    assert app.read(loaded, Price) == 103
+    assert loaded.usage["Price"].requests == 3
+    assert dict(loaded.journal) == {}
+    assert ENTERED == {"Price 1": 1, "Price 2": 1, "Price 3": 1, "Shop": 1}
+
+
+def test_e11_all_started_calls_settle_before_an_error_is_raised() -> None:
+    app = Graph("shop", entry=Shop).workers(Price).compile()
+    BROKEN.add("Price 2")
+    with pytest.raises(StepFailed, match="Price raised ValueError: Price 2 is broken"):
+        app.invoke("x", session="s")
+    assert ENTERED["Price 3"] == 1
+    assert dict(app.load("s").cells) == {}
+
+
+class Deep(Worker[None, int]):
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        return task_result(await ctx.call(Price, 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda ctx: ctx.call(Calm, None), "Calm is a stage"),
+        (lambda ctx: ctx.call(Price, "one"), "input 0 of Price: . must be int"),
+        (lambda ctx: ctx.call(Shop, None), "Shop"),
+        (lambda ctx: ctx.call(Deep, None), "Deep was called itself, and calls Price"),
+        (lambda ctx: ctx.call_all(Price, [1, None]), "input 1 of Price: . must be int"),
+    ],
+)
+def test_e11_a_call_that_cannot_be_is_refused(call: Any, told: str) -> None:
+    class Caller(GraphNode[None]):
+        async def run(self, ctx: StageContext[None]) -> Go[Calm]:
+            await call(ctx)
+            return go(Calm)
+
+    app = Graph("g", entry=Caller).stages(Calm).workers(Price, Deep).compile()
+    with pytest.raises(NodeError, match=told):
+        app.invoke("x", session="s")
+
+
+def test_e9_a_called_worker_is_one_deeper_and_a_larger_limit_goes_on(store: Any) -> None:
+    app = Graph("shop", entry=Shop).workers(Price).compile(store=store)
+    with pytest.raises(StepLimit, match="Price did not start: the turn reached its limit of 1 steps") as limit:
+        app.invoke("x", session="s", step_limit=1)
+    assert (limit.value.held, limit.value.depth) == (("Price",), 2)
+    assert app.unfinished(app.load("s")) == ("Shop was entered and has not finished",)
+    assert app.load("s").errors == ()
+    assert app.recover("s", step_limit=2).reply == "2 (4, 6) 103"
+    assert [message.text for message in app.load("s").histories["default"]] == ["x", "2 (4, 6) 103"]
+
+
+# ---------------------------------------------------------------------------------------------------------- journals
+
+
+class Model:
+    """Calls `look` for 1 and 2 and then `wait` in one message."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def respond(self, request: ModelRequest) -> ModelReply:
+        self.asked += 1
+        arguments = [("look", '{"number": 1}'), ("look", '{"number": 2}'), ("wait", "{}")]
+        return ModelReply(calls=tuple(ToolCall(f"c{at}", *call) for at, call in enumerate(arguments)))
+
+
+class Clerk(Conversation[Tries]):
+    """Looks things up."""
+
+    @tool
+    async def look(self, ctx: StageContext[Tries], number: int) -> Direct | TaskResult[Tries] | Go[Calm]:
+        """Look a number up."""
+        entered(f"look {number}")
+        ctx.save(Tries(ctx.state.count + await ctx.call(Price, number)))
+        return go(Calm)
+
+    @tool
+    async def wait(self, ctx: StageContext[Tries]) -> Go[Calm]:
+        """Wait."""
+        if "wait" in BROKEN:
+            await asyncio.Event().wait()
+        entered("wait")
+        return go(Calm)
+
+
+async def _cut(app: CompiledGraph) -> None:
+    turn = asyncio.ensure_future(app.ainvoke("hello", session="s"))
+    for _ in range(60):
+        await asyncio.sleep(0)
+    assert ENTERED["look 2"] == 1
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(("durability", "again"), [("call", 1), ("step", 2)])
+def test_f2_a_finished_call_is_not_made_again(store: Any, durability: Any, again: int) -> None:
+    """Rule L3.  The turn is cancelled in the third call; under `step` only whole steps are kept."""
+    model = Model()
+    app = Graph("g", entry=Clerk).stages(Calm).workers(Price).compile(store=store, model=model, durability=durability)
+    BROKEN.add("wait")
+    asyncio.run(_cut(app))
+    BROKEN.clear()
+    if durability == "step":
+        turn: Turn = app.invoke("hello", session="s") if _missing(app) else app.recover("s")
+    else:
+        assert app.unfinished(app.load("s")) == ("Clerk was entered and has not finished",)
+        with pytest.raises(UnfinishedWork, match="Clerk was entered"):
+            app.invoke("again", session="s")
+        turn = app.recover("s")
+    assert turn.cursor == "Calm"
+    assert {"look 1": again, "look 2": again, "Price 1": again, "Price 2": again, "wait": 1} == ENTERED
+    assert model.asked == again
+    loaded = app.load("s")
+    assert app.read(loaded, Clerk) == Tries(6)
+    assert dict(loaded.journal) == {}
+    assert [m.role for m in loaded.histories["default"]].count("tool") == 3
+
+
+def _missing(app: CompiledGraph) -> bool:
+    try:
+        app.load("s")
+    except UnknownSession:
+        return True
+    return False
+
+
+def test_e11_a_step_that_calls_something_else_on_replay_is_a_mismatch() -> None:
+    wanted = [1]
+
+    class Fickle(GraphNode[None]):
+        async def run(self, ctx: StageContext[None]) -> Direct:
+            got = await ctx.call(Price, wanted[0])
+            if wanted == [1]:
+                await asyncio.Event().wait()
+            return direct(str(got))
+
+    app = Graph("g", entry=Fickle).workers(Price).compile()
+
+    async def cut() -> None:
+        turn = asyncio.ensure_future(app.ainvoke("hello", session="s"))
+        for _ in range(30):
+            await asyncio.sleep(0)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+    asyncio.run(cut())
+    wanted[0] = 2
+    with pytest.raises(
+        ReplayMismatch, match=r"Fickle goes on from its journal.*now calls Price\(2\).*aabandon"
+    ) as told:
+        app.recover("s")
+    assert (told.value.node, told.value.at) == ("Fickle", "run/0")
+
+
+# -------------------------------------------------------------------------------------------------------------- jobs
+
+
+class Fetch(Worker[None, int]):
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        entered("Fetch")
+        return task_result(20)
+
+
+class Double(Worker[None, int]):
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        entered("Double")
+        return task_result(ctx.result(Fetch) * 2)
+
+
+class Told(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Direct:
+        return direct(f"{ctx.result(Double, default=0)}")
+
+
+def test_e12_a_job_runs_from_its_entry_to_end_without_a_message(store: Any) -> None:
+    app = Graph("job", entry=Fetch).workers(Double).edge(Fetch, Double).edge(Double, END).compile(store=store)
+    turn = app.invoke(session="j")
+    assert (turn.status, turn.reply, turn.cursor) == ("completed", None, END)
+    assert ENTERED == {"Fetch": 1, "Double": 1}
+    with pytest.raises(SessionCompleted):
+        app.invoke(session="j")
+
+
+def test_e12_a_job_that_joins_a_stage_waits_there(store: Any) -> None:
+    app = Graph("job", entry=Fetch).workers(Double).stages(Told).edge(Fetch, Double).join((Double,), to=Told)
+    compiled = app.compile(store=store)
+    turn = compiled.invoke(session="j")
+    assert (turn.status, turn.reply, turn.cursor) == ("idle", "40", "Told")
+    with pytest.raises(InvalidInput, match="Told waits for one"):
+        compiled.invoke(session="j")
+    assert compiled.invoke("and?", session="j").reply == "40"
+
+
+def test_e12_at_end_wait_makes_the_entry_the_cursor_again() -> None:
+    app = Graph("job", entry=Fetch).edge(Fetch, END).compile(at_end="wait")
+    assert [app.invoke(session="j").cursor for _ in range(2)] == ["Fetch", "Fetch"]
+    assert ENTERED["Fetch"] == 2
+    with pytest.raises(InvalidInput, match="Fetch is a worker, which reads its state and no message"):
+        app.invoke("hello", session="j")
+
+
+def test_e12_an_entry_that_raises_leaves_nothing_open(store: Any) -> None:
+    app = Graph("job", entry=Fetch).workers(Double).edge(Fetch, Double).edge(Double, END).compile(store=store)
+    BROKEN.add("Fetch")
+    with pytest.raises(StepFailed, match="Fetch is broken"):
+        app.invoke(session="j")
+    assert app.unfinished(app.load("j")) == ()
+    BROKEN.clear()
+    BROKEN.add("Double")
+    with pytest.raises(BranchFailed, match="Double is broken"):
+        app.invoke(session="j")
+    assert app.load("j").head.cursor == "Fetch"
+    BROKEN.clear()
+    assert app.recover("j").status == "completed"
+    assert ENTERED == {"Fetch": 2, "Double": 2}
