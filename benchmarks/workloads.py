@@ -25,4 +25,4 @@ def advance(count: int, rec: Rec) -> tuple[int, Rec]:
 
 
 TEXT = "x" * 64  # W2 appends about 100 bytes a step
-PAD = "x" * 56  # W3 on disk writes rows of one size, a few bytes more or less
+PAD = "x" * 44  # W3 on disk writes rows of one size, a few bytes more or less

@@ -67,7 +67,10 @@ def digest(
 
 
 class Opened:
-    """One activation: what it runs, and what that comes to."""
+    """One activation: what it runs, and what that comes to.
+
+    `into` has, for each worker of it and each stage, what leads there; `above` the same through all generations.
+    """
 
     def __init__(self, sketch: Sketch, parent: str, roots: Sequence[str], inputs: Sequence[int] | None) -> None:
         self.sketch, self.parent, self.roots, self.inputs = sketch, parent, tuple(roots), inputs
@@ -76,6 +79,10 @@ class Opened:
             inside |= more
         self.workers = [w for w in sketch.order() if w in inside]
         self.stage = next((s for s in sketch.stages if s in inside), None)
+        self.into = {n: [w for w in self.workers if sketch.leads(w, n)] for n in [*self.workers, *sketch.stages]}
+        self.above: dict[str, list[str]] = {}
+        for node, near in self.into.items():  # each after what leads into it
+            self.above[node] = [w for w in self.workers if w in near or any(w in self.above[b] for b in near)]
         self.policy = next((p for _, t, p in sketch.joins if t in inside and p), "finish_siblings")
         self.items = range(len(inputs or ()))
         self.each = [w for w in self.workers if inputs is not None and self._is_per_item(w)]
@@ -85,33 +92,24 @@ class Opened:
         self.outputs: dict[Place, Pair] = {}
         self.saved: dict[str, Pair] = {}
 
-    def into(self, node: str) -> list[str]:
-        return [w for w in self.workers if self.sketch.leads(w, node)]
-
-    def above(self, node: str) -> list[str]:
-        """The workers of the closure that a node comes after, through all generations."""
-        near = self.into(node)
-        return [w for w in self.workers if w in near or any(w in self.above(b) for b in near)]
-
     def _is_per_item(self, worker: str) -> bool:
         gathers = any(t == worker and len(s) == 1 for s, t, _ in self.sketch.joins)
-        return worker in self.roots or (not gathers and all(self._is_per_item(b) for b in self.into(worker)))
+        return worker in self.roots or (not gathers and all(self._is_per_item(b) for b in self.into[worker]))
 
     def before(self, node: str, item: int | None) -> set[Place]:
         """What must be done before a run of a node."""
-        near = self.into(node)
-        return {(w, i) for w, i in self.places if w in near and (i == item or None in {i, item})}
+        return {(w, i) for w, i in self.places if w in self.into[node] and (i == item or None in {i, item})}
 
     def read(self, node: str, item: int | None) -> tuple[dict[str, Pair], dict[str, Pair]]:
         """The states and the results of what a run of a node comes after."""
-        above = self.above(node)
+        above = self.above[node]
         cells = {w: self.saved[w] for w in above if w in self.saved}
         own = {w: self.outputs[w, item] for w in above if w in self.each and item is not None}
         return cells, {**own, **{w: self.outputs[w, None] for w in above if w in self.once}}
 
     def series(self, node: str) -> dict[str, tuple[Pair, ...]]:
         """By per-item worker, all the outputs that a node which runs once comes after."""
-        return {w: tuple(self.outputs[w, i] for i in self.items) for w in self.above(node) if w in self.each}
+        return {w: tuple(self.outputs[w, i] for i in self.items) for w in self.above[node] if w in self.each}
 
     def run(self, cells: Mapping[str, Pair]) -> None:
         """Run everything, from the states as they were when it opened."""

@@ -190,16 +190,16 @@ def features(sketch: Sketch, end: Reckoning) -> set[str]:
 
 def _shapes(opened: Opened) -> set[str]:
     nodes = [*opened.workers, *([opened.stage] if opened.stage else [])]
-    joins = [n for n in nodes if len(opened.into(n)) > 1]
+    joins = [n for n in nodes if len(opened.into[n]) > 1]
     length = {w: 1 + max(map(len, _ways(opened, w))) for w in opened.workers}
     found = set()
-    if any({*opened.above(n)} & {*joins} for n in joins):
+    if any({*opened.above[n]} & {*joins} for n in joins):
         found.add("chained joins")
     for node in joins:
-        lines = [{w, *opened.above(w)} for w in opened.into(node)]
+        lines = [{w, *opened.above[w]} for w in opened.into[node]]
         if any(a & b and not a <= b and not b <= a for a in lines for b in lines):
             found.add("diamond")
-        if len({length[w] for w in opened.into(node)}) > 1:
+        if len({length[w] for w in opened.into[node]}) > 1:
             found.add("branches of unequal length")
     if opened.inputs is not None:
         found.add("scatter" if opened.inputs else "empty scatter")
@@ -213,7 +213,7 @@ def _shapes(opened: Opened) -> set[str]:
 
 def _ways(opened: Opened, worker: str) -> list[list[str]]:
     """Every way to a worker from where its activation opened."""
-    return [[*way, before] for before in opened.into(worker) for way in _ways(opened, before)] or [[]]
+    return [[*way, before] for before in opened.into[worker] for way in _ways(opened, before)] or [[]]
 
 
 def test_e_every_order_and_every_limit_comes_to_what_the_oracle_says(capsys: pytest.CaptureFixture[str]) -> None:

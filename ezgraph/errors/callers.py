@@ -59,7 +59,8 @@ class UnfinishedWork(CallerError):
         self.work = tuple(work)
         super().__init__(
             session,
-            f"session {session!r} has unfinished work: {'; '.join(work)}. Call arecover({session!r}) first.",
+            f"session {session!r} has unfinished work: {'; '.join(work)}. Call arecover({session!r}) first; "
+            f"aabandon({session!r}) drops it.",
         )
 
 

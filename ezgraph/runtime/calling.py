@@ -49,6 +49,8 @@ async def call_workers(
     journal = ctx._journalled()
     runs = [_run(drive, ctx, journal, spec, state, journal.numbered(ctx._section)) for state in states]
     ended = await asyncio.gather(*runs, return_exceptions=True)
+    if ctx._over:
+        raise StepOver(ctx._spec.id)
     for done in ended:
         if isinstance(done, Done):
             ctx._staged[spec.id] = done.state

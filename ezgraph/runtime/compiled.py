@@ -295,6 +295,7 @@ def _unshared(session: Session) -> Session:
         activation=opened,
         results={**session.results},
         series={**session.series},
+        journal={**session.journal},
     )
 
 

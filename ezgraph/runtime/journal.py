@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from ezgraph.algebra.scheduling import Step
+from ezgraph.errors import RevisionConflict, StepLimit, StoreError
 from ezgraph.notes import Note
 
 if TYPE_CHECKING:
     from ezgraph.runtime.driver import Drive
+
+
+NO_FAULT: Final = (StepLimit, RevisionConflict, StoreError)
+"""What can be raised inside a step and is not the step's failure: it is told as it is, and nothing is logged of it."""
 
 
 @final

@@ -26,7 +26,7 @@ from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResu
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
-from ezgraph.runtime.journal import Journal
+from ezgraph.runtime.journal import NO_FAULT, Journal
 
 Outcome: TypeAlias = Response[Any] | Ended
 Cleanup: TypeAlias = Callable[[], object]
@@ -189,8 +189,13 @@ class _Loop:
             return Stay(text=str(refused))
         if tool is None:
             return _farewell(str(arguments["farewell"]))
-        before = _Before({**self.ctx._staged}, {**self.ctx._adds}, self.ctx._spent)
-        self.ctx._spent = {}
+        return await self._answered(tool, call, arguments)
+
+    async def _answered(self, tool: Tool, call: ToolCall, arguments: dict[str, object]) -> Outcome:
+        """What a handler gives, in the journal before the loop goes on."""
+        spec, ctx = self.spec, self.ctx
+        cells, adds, spent_before = {**ctx._staged}, {**ctx._adds}, ctx._spent
+        ctx._spent = {}
         try:
             response: Outcome = await self._handled(tool, arguments)
             if isinstance(response, Builders):
@@ -200,12 +205,25 @@ class _Loop:
             check_response(self.plan, spec, tool.handler, response)
             if isinstance(response, TaskResult):
                 check_answer(spec, tool, response.value)
+        except NO_FAULT:
+            raise
         except Exception as error:
             if isinstance(error, NodeError) and error.node == spec.id:
                 error.add_note(f"in tool {tool.spec.name}, call {call.id}")
                 raise
             raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
-        await self._finish(tool, response, before)
+        finally:
+            spent, ctx._spent = ctx._spent, spent_before
+            for node, usage in spent.items():
+                ctx._spend_for(node, usage)
+        if self.journal is not None:
+            await self.journal.write(
+                ctx._section,
+                outcome=told(self.plan, tool, response),
+                cells=changes(cells, ctx._staged),
+                adds=additions(adds, ctx._adds),
+                usage=spent,
+            )
         return response
 
     # ------------------------------------------------------------------------------------------------- the journal
@@ -231,21 +249,6 @@ class _Loop:
             self.ctx._add(space, *added.messages)
         self._spend(note)
         return meant(self.plan, note.outcome)
-
-    async def _finish(self, tool: Tool, response: Outcome, before: _Before) -> None:
-        """Note a call that has ended well, before the loop goes on."""
-        ctx = self.ctx
-        spent, ctx._spent = ctx._spent, before.spent
-        for node, usage in spent.items():
-            ctx._spend_for(node, usage)
-        if self.journal is not None:
-            await self.journal.write(
-                ctx._section,
-                outcome=told(self.plan, tool, response),
-                cells=changes(before.cells, ctx._staged),
-                adds=additions(before.adds, ctx._adds),
-                usage=spent,
-            )
 
     async def _handled(self, tool: Tool, arguments: dict[str, object]) -> Any:
         work = called(tool.handler, self.ctx, arguments)
@@ -282,16 +285,6 @@ class _Loop:
                 _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
         if cancelled is not None:
             raise cancelled
-
-
-@final
-@frozen(eq=False)
-class _Before:
-    """What a step had staged and spent when a call began."""
-
-    cells: dict[str, object]
-    adds: dict[str, Addition]
-    spent: dict[str, Usage]
 
 
 def _farewell(text: str) -> Outcome:

@@ -15,15 +15,13 @@ from ezgraph.errors import (
     NodeError,
     OwnershipError,
     ReplayMismatch,
-    RevisionConflict,
     RoutingError,
     StepFailed,
-    StepLimit,
-    StoreError,
 )
 from ezgraph.plan import Handler, NodeSpec
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
+from ezgraph.runtime.journal import NO_FAULT
 from ezgraph.runtime.loop import converse
 
 if TYPE_CHECKING:
@@ -124,7 +122,8 @@ async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Publish
         ctx._over = True
         if spec.rescue is None or isinstance(error, BREACHES):
             raise
-        ctx = _afresh(ctx)
+        spent, ctx = ctx._spent, _afresh(ctx)
+        ctx._spent = spent  # which it was
         published = await _rescued(spec, spec.rescue, ctx, error)
     if spec.on_exit:
         exiting = _exited(spec, ctx, published)
@@ -178,9 +177,7 @@ def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
 
 def _is_told(spec: NodeSpec, error: Exception) -> bool:
     """Whether an error is told as it is: a node's own breach, or one that is not the step's fault."""
-    return isinstance(error, StepLimit | RevisionConflict | StoreError) or (
-        isinstance(error, NodeError) and error.node == spec.id
-    )
+    return isinstance(error, NO_FAULT) or (isinstance(error, NodeError) and error.node == spec.id)
 
 
 def _seen_at_exit(answer: Answer) -> object:
