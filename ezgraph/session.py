@@ -236,14 +236,13 @@ def _activation_after(activation: Activation | None, delta: Delta) -> Activation
         activation = delta.opened
     if activation is None:
         return None
-    if delta.rows:
-        rows = activation.rows
-        for row in delta.rows:
-            rows = rows.with_row(row)
-        activation = replace(activation, rows=rows)
-    if delta.marks is None:
-        return replace(activation, marks=frozenset())
-    return replace(activation, marks=activation.marks | set(delta.marks)) if delta.marks else activation
+    rows, marks = activation.rows, activation.marks
+    for row in delta.rows:
+        rows = rows.with_row(row)
+    marks = frozenset() if delta.marks is None else marks.union(delta.marks) if delta.marks else marks
+    return Activation(
+        activation.id, activation.parent, activation.roots, activation.depth, rows, marks, activation.inputs
+    )
 
 
 @final

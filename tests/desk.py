@@ -12,11 +12,12 @@ from typing import Any
 from attrs import frozen
 
 from ezgraph import Context, Finish, GraphNode, StageContext, TaskResult, Worker, finish, task_result
+from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall
 from ezgraph.models import ModelReply
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import Event, StepStarted
-from ezgraph.session import Addition, Delta, Head, Session, apply
+from ezgraph.session import Delta, Head, Session, apply
 from ezgraph.stores.codec import Codec
 
 
@@ -92,12 +93,9 @@ def body(row: tuple[str, int, str]) -> dict[str, Any]:
 
 
 def published(app: CompiledGraph, session: Session) -> str:
-    """What a session has published, as the codec writes it: all but revision, run numbers and the error log."""
-    states = {spec.id: spec.state for spec in app.plan.nodes.values()}
-    outputs = {spec.id: spec.output for spec in app.plan.nodes.values() if spec.placement == "internal"}
-    codec = Codec(session.graph, states, outputs)
+    """What a session has published, as the codec writes it: all but revision, run numbers, journal and error log."""
     opened = session.activation
-    return codec.encode(
+    return app._executor.codec.encode(
         Delta(
             session.id,
             session.graph,
@@ -108,6 +106,7 @@ def published(app: CompiledGraph, session: Session) -> str:
             usage=dict(session.usage),
             rows=tuple(opened.rows.values()) if opened is not None else (),
             results=dict(session.results),
+            series=dict(session.series),
         )
     )
 

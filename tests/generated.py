@@ -99,7 +99,7 @@ def _linked(draw: st.DrawFn, sources: Sequence[str], target: str, policy: str | 
     together = draw(
         st.sampled_from(["join", "join", "edges", "ones", "mixed"] if sources[1:] else ["ones", "edges", "edges"])
     )
-    said = st.sampled_from([policy, policy, None])
+    said = st.sampled_from([policy, policy, policy, None])
     if together == "edges":
         return [(w, target) for w in sources], []
     if together == "ones":
@@ -183,7 +183,7 @@ def sketches(draw: st.DrawFn) -> Sketch:
     cut = draw(st.sampled_from([len(line), len(line), len(line) // 2, max(2, len(line) - 2)]))
     job = draw(st.integers(0, 5)) == 5
     sinks = st.sampled_from([*stages, *stages, END])
-    policies = st.sampled_from(["finish_siblings", "cancel_siblings", "cancel_siblings", None])
+    policies = st.sampled_from(["cancel_siblings", "cancel_siblings", "finish_siblings", None])
     first = draw(_areas(line[:cut], draw(sinks), draw(policies), 1 if job else 2))
     if job and first.sink == END:
         stages, workers = (), tuple(w for w in workers if w in first.line)

@@ -15,8 +15,9 @@ import pytest
 from strategies import Kept, exactly
 
 from ezgraph.errors import RevisionConflict, WrongGraph
+from ezgraph.histories import Addition
 from ezgraph.messages import user
-from ezgraph.session import CONTEXT, END, Addition, Delta, Head, Session, apply
+from ezgraph.session import CONTEXT, END, Delta, Head, Session, apply
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 
@@ -68,7 +69,7 @@ def law_a_session_loads_as_the_fold_of_its_deltas(opened: Opener, of: Kept, delt
             found = load(store, "c-17", of.codec)
         assert found is not None
         assert found == session
-        assert (found.limits, found.errors) == (session.limits, session.errors)
+        assert (found.limits, found.errors, found.journal) == (session.limits, session.errors, session.journal)
         assert [exactly(value) for value in found.cells.values()] == [exactly(v) for v in session.cells.values()]
 
 

@@ -13,8 +13,11 @@ import attrs
 from attrs import frozen
 from hypothesis import strategies as st
 
+from ezgraph.activations import Activation, Place, Row, Rows
+from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage, assistant, instruction, tool_result, user
-from ezgraph.session import CONTEXT, END, Activation, Addition, Delta, ErrorRecord, Head, Limits, Row, Session, apply
+from ezgraph.notes import Note, Said
+from ezgraph.session import CONTEXT, END, Delta, ErrorRecord, Head, Limits, Session, apply
 from ezgraph.stores.codec import Codec
 
 Typed: TypeAlias = tuple[Any, "st.SearchStrategy[Any]"]
@@ -162,6 +165,7 @@ def exactly(value: Any) -> Any:
 STAGES = ("Intake", "Settle")
 WORKERS = ("Valuation", "FraudCheck")
 NODES = (*STAGES, *WORKERS)
+TOOLS = ("Intake.report", "Valuation.look")
 SPACES = ("default", "internal notes")
 
 counts = st.integers(0, 10**12)
@@ -173,76 +177,166 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(assistant, st.text(), st.lists(calls, max_size=2).map(tuple)),
     st.builds(tool_result, st.text(), st.text()),
 )
-heads = st.builds(
-    Head,
-    st.sampled_from([*STAGES, END]),
-    st.booleans(),
-    st.booleans(),
-    counts,
-    counts,
-    st.none() | messages,
-)
+additions = st.builds(Addition, st.lists(messages, max_size=3).map(tuple))
+items = st.none() | st.integers(0, 3)
+places: st.SearchStrategy[Place] = st.tuples(st.sampled_from(WORKERS), items)
 
 
 @frozen
 class Kept:
-    """What a graph keeps: types by node, with strategies, and the codec made of them."""
+    """What a graph keeps: types by node, with strategies, and the codec made of them.
+
+    Attributes:
+        states: By node, and the context's.
+        outputs: By worker.
+        answers: What tools give as a task result, by the tool's key.
+        entry: The worker that a job begins with, or None.
+        codec: Made of them.
+    """
 
     states: Mapping[str, Typed]
     outputs: Mapping[str, Typed]
+    answers: Mapping[str, Typed]
+    entry: str | None
     codec: Codec
+
+    @property
+    def cursors(self) -> tuple[str, ...]:
+        """What may be the cursor while the graph has not ended.  Rules B4, E12."""
+        return STAGES if self.entry is None else (*STAGES, self.entry)
+
+
+def _types(typed: Mapping[str, Typed]) -> dict[str, Any]:
+    return {name: tp for name, (tp, _) in typed.items()}
 
 
 @st.composite
 def kept(draw: st.DrawFn) -> Kept:
-    """The types of a graph with two stages and two workers."""
+    """The types of a graph with two stages and two workers, each kind with a tool; it may be a job."""
     states = {name: draw(typed) for name in (*NODES, CONTEXT)}
     outputs = {name: draw(typed) for name in WORKERS}
-    codec = Codec("claims", {k: tp for k, (tp, _) in states.items()}, {k: tp for k, (tp, _) in outputs.items()})
-    return Kept(states, outputs, codec)
+    answers = {key: draw(typed) for key in TOOLS}
+    entry = draw(st.sampled_from([None, WORKERS[0]]))
+    codec = Codec("claims", _types(states), _types(outputs), entry=entry, answers=_types(answers))
+    return Kept(states, outputs, answers, entry, codec)
 
 
 def _some(types: Mapping[str, Typed]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional={name: values for name, (_, values) in types.items()})
 
 
+def _lists(types: Mapping[str, Typed]) -> dict[str, Typed]:
+    return {name: (tp, st.lists(values, max_size=2).map(tuple)) for name, (tp, values) in types.items()}
+
+
+def _one(types: Mapping[str, Typed]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in types.items()))
+
+
+spending = st.dictionaries(st.sampled_from(NODES), usages, max_size=2)
+
+
+def _heads(cursors: tuple[str, ...], before: st.SearchStrategy[Head | None]) -> st.SearchStrategy[Head]:
+    return st.builds(
+        Head, st.sampled_from(cursors), st.booleans(), st.booleans(), counts, counts, st.none() | messages, before
+    )
+
+
+def heads(of: Kept) -> st.SearchStrategy[Head]:
+    """Where a session stands; one that a step of its first turn has written to knows where input found it."""
+    return _heads((*of.cursors, END), st.none() | _heads(of.cursors, st.none()))
+
+
 @st.composite
 def rows(draw: st.DrawFn, of: Kept) -> Row:
-    """What one worker did."""
-    node = draw(st.sampled_from(WORKERS))
-    return Row(node, draw(of.outputs[node][1]), draw(counts), draw(_some(of.states)), draw(st.none() | usages))
+    """What one worker did, for an item or once."""
+    node, item = draw(places)
+    return Row(node, draw(of.outputs[node][1]), draw(counts), draw(_some(of.states)), draw(spending), item)
+
+
+def _all_rows(of: Kept) -> st.SearchStrategy[list[Row]]:
+    return st.lists(rows(of), max_size=3, unique_by=lambda row: row.place)
 
 
 @st.composite
 def activations(draw: st.DrawFn, of: Kept) -> Activation:
-    """Open parallel work."""
-    done = draw(st.lists(rows(of), max_size=2, unique_by=lambda row: row.node))
-    marks = draw(st.frozensets(st.sampled_from(WORKERS)))
-    return Activation(draw(counts), "Intake", WORKERS, draw(counts), {row.node: row for row in done}, marks)
+    """Open parallel work: a scatter over inputs (none of them, too), or another opening."""
+    roots, inputs = WORKERS, None
+    if draw(st.booleans()):
+        root = draw(st.sampled_from(WORKERS))
+        roots, inputs = (root,), tuple(draw(st.lists(of.states[root][1], max_size=3)))
+    marks = draw(st.frozensets(places, max_size=3))
+    parent = draw(st.sampled_from(of.cursors))
+    return Activation(draw(counts), parent, roots, draw(counts), Rows(draw(_all_rows(of))), marks, inputs)
+
+
+def said(of: Kept) -> st.SearchStrategy[Said]:
+    """A finished call's outcome, of every kind."""
+    effects: dict[str, Any] = {
+        "usage": st.none() | usages,
+        "feedback": st.none() | st.text(),
+        "messages": st.lists(messages, max_size=2).map(tuple),
+    }
+    texts = [st.builds(Said, st.just(kind), st.text(), **effects) for kind in ("stay", "direct", "finish")]
+    routed: dict[str, Any] = {"message": st.none() | messages, "target": st.sampled_from(STAGES), **effects}
+    routed["state"] = st.just({}) | _one(of.states)
+    fans = {"workers": st.lists(st.sampled_from(WORKERS), min_size=1, max_size=2).map(tuple)}
+    return st.one_of(
+        *texts,
+        st.builds(Said, st.just("ended"), st.text()),
+        st.builds(Said, st.just("go"), **routed),
+        st.builds(Said, st.just("direct_to"), st.text(), **routed),
+        st.builds(Said, st.just("fanout"), inputs=st.none() | _one(_lists({name: of.states[name] for name in WORKERS})), **fans, **effects),
+        st.builds(Said, st.just("task_result"), value=_one(of.answers), **effects),
+    )
+
+
+def notes(of: Kept) -> st.SearchStrategy[Note]:
+    """An entry of a journal, of every kind: entered, asked, said, a finished call, a called worker."""
+    where: dict[str, Any] = {"node": st.sampled_from(NODES), "item": items}
+    did: dict[str, Any] = {
+        "cells": _some(of.states),
+        "adds": st.dictionaries(st.sampled_from(SPACES), additions, max_size=1),
+        "usage": spending,
+    }
+    worked = {"worker": st.sampled_from(WORKERS), "state": _one(of.states), "output": _one(of.outputs)}
+    return st.one_of(
+        st.builds(Note, **where, at=st.just("enter"), **did),
+        st.builds(Note, **where, at=st.just("prompt"), text=st.text()),
+        st.builds(Note, **where, at=st.just("reply 0"), text=st.text(), calls=st.lists(calls, max_size=2).map(tuple)),
+        st.builds(Note, **where, at=st.just("call 0.1"), outcome=said(of), **did),
+        st.builds(Note, **where, at=st.just("call 0.1/0"), **worked, **did),
+    )
 
 
 @st.composite
 def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
-    """Any delta that `apply` can add to `before`."""
+    """Any delta that `apply` can add to `before`: no row is written twice."""
     added = {}
     for space in draw(st.sets(st.sampled_from(SPACES))):
         there = len(before.histories.get(space, ()))
         added[space] = Addition(draw(st.lists(messages, max_size=3).map(tuple)), draw(st.integers(0, min(there, 1))))
+    opened = draw(st.none() | activations(of))
+    activation = opened or before.activation
+    known: Rows | tuple[()] = () if activation is None else activation.rows
     return Delta(
         before.id,
         before.graph,
         before.revision + 1,
-        draw(st.none() | heads),
+        draw(st.none() | heads(of)),
         draw(st.none() | st.builds(Limits, counts, counts)),
         draw(_some(of.states)),
         added,
-        draw(st.dictionaries(st.sampled_from(NODES), usages, max_size=2)),
-        draw(st.none() | activations(of)),
-        draw(st.lists(rows(of), max_size=2).map(tuple)),
-        draw(st.none() | st.lists(st.sampled_from(WORKERS), max_size=2).map(tuple)),
+        draw(spending),
+        opened,
+        tuple(row for row in draw(_all_rows(of)) if row.place not in known),
+        draw(st.none() | st.lists(places, max_size=2).map(tuple)),
         draw(st.booleans()),
         draw(st.none() | _some(of.outputs)),
+        draw(_some(_lists(of.outputs))),
         draw(st.lists(st.builds(ErrorRecord, counts, st.text(), st.text(), st.text()), max_size=1).map(tuple)),
+        draw(st.lists(notes(of), max_size=2).map(tuple)),
+        draw(st.booleans()),
     )
 
 

@@ -153,7 +153,7 @@ class Desk(Conversation[Note]):
 
 
 def desk(
-    *script: Any, on_conflict: Any = "raise", may_end: bool = False, listener: Any = None
+    *script: Any, on_conflict: Any = "raise", may_end: bool = False, listener: Any = None, durability: Any = "call"
 ) -> tuple[CompiledGraph, Desk, ScriptedModel, Ledger]:
     """A desk that plays `script`, with its model and its store."""
     node, model, ledger = Desk(), ScriptedModel(*script), Ledger()
@@ -164,6 +164,7 @@ def desk(
         on_conflict=on_conflict,
         end_session=[Desk] if may_end else [],
         listener=listener,
+        durability=durability,
     )
     return app, node, model, ledger
 
@@ -436,9 +437,12 @@ def test_d5_a_farewell_is_validated_as_any_argument() -> None:
 # --------------------------------------------------------------------------------------------------------- D6, failures
 
 
-def test_d6_a_handler_that_raises_fails_the_step() -> None:
-    app, node, _, _ = desk("hello", (call("told", text="x"), call("fail"), call("note")), "bye")
-    before = app.invoke("hi", session="s")
+@pytest.mark.parametrize(("durability", "notes"), [("call", 1), ("step", 0)])
+def test_d6_a_handler_that_raises_fails_the_step(durability: str, notes: int) -> None:
+    """Rules D6, F2, G4: what the call before it left in the journal goes with the step."""
+    app, node, _, _ = desk("hello", (call("told", text="x"), call("fail"), call("note")), "bye", durability=durability)
+    app.invoke("hi", session="s")
+    before = app.load("s")
     with pytest.raises(StepFailed, match=r"^Desk\.fail \(call s2\.2\) raised ValueError: boom$") as caught:
         app.invoke("more", session="s")
     error = caught.value
@@ -450,8 +454,12 @@ def test_d6_a_handler_that_raises_fails_the_step() -> None:
     assert session.cells == {}
     assert spoken(session.histories["default"]) == ["user: hi", "assistant: hello"]
     assert [(e.node, e.error, e.text) for e in session.errors] == [("Desk", "StepFailed", str(error))]
-    assert session.revision == before.revision + 1, "the log, and nothing else"
+    assert session == before
+    assert session.journal == {}
+    assert session.revision == before.revision + notes + 1, "the journal of what ended, the log, and nothing else"
+    assert app.unfinished(session) == ()
     assert app.invoke("again", session="s").reply == "bye"
+    assert node.done == ["told", "fail", "clean:x"], "new input goes on from nothing"
 
 
 def test_d6_a_response_that_could_not_be_built_names_its_call() -> None:
@@ -506,8 +514,11 @@ def test_c2_a_builders_writes_come_last() -> None:
     app = Graph("g", entry=Writer).stages(Writer, Other).compile(store=ledger, model=ScriptedModel(call("hand")))
     turn = app.invoke("hi", session="s")
     assert turn.reply == "other: the builder's: look"
-    assert ledger.deltas[0].cells == {"Writer": Note("own"), "Other": Note("the builder's")}
-    messages = ledger.sessions[0].histories["default"]
+    noted, published = ledger.deltas[:2]
+    assert (noted.cells, noted.messages) == ({}, {}), "the journal of the finished call, which publishes nothing"
+    assert noted.notes
+    assert published.cells == {"Writer": Note("own"), "Other": Note("the builder's")}
+    messages = ledger.sessions[1].histories["default"]
     check_valid(messages)
     assert spoken(messages)[2:] == ["tool#s1.1: Done.", "user: appended", "user*: look"], "results come first: D1"
 

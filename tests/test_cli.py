@@ -102,7 +102,8 @@ def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
 def test_check_tells_the_facts_of_a_right_graph(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", target]) == 0
     told = capsys.readouterr()
-    assert told.out == "ok: graph 'shop' begins at Talk\nstages: 2 (Talk, Think)\nworkers: 0\nedges: 3\n"
+    facts = "stages: 2 (Talk, Think)\nworkers: 0\nedges: 3\nopenings: 0\n"
+    assert told.out == f"ok: graph 'shop' begins at Talk\n{facts}"
     assert told.err == "a module may print\n"
 
 

@@ -27,8 +27,10 @@ from strategies import (
 )
 
 from ezgraph.errors import CorruptSession, EzGraphError, StateTypeError, WrongGraph
+from ezgraph.activations import Activation, Row, Rows
+from ezgraph.histories import Addition
 from ezgraph.messages import Usage, user
-from ezgraph.session import CONTEXT, Activation, Addition, Delta, Head, Limits, Row, Session
+from ezgraph.session import CONTEXT, Delta, Head, Limits, Session
 from ezgraph.shapes import flaws
 from ezgraph.stores import codec as codec_module
 from ezgraph.stores.codec import Codec
@@ -91,7 +93,7 @@ def test_l4_a_session_loads_as_the_fold_of_its_deltas(drawn: Any) -> None:
     of, made, session = drawn
     again = of.codec.folded("c-17", [(d.revision, of.codec.encode(d)) for d in made], store="memory")
     assert again == session
-    assert (again.limits, again.errors) == (session.limits, session.errors)
+    assert (again.limits, again.errors, again.journal) == (session.limits, session.errors, session.journal)
 
 
 @pytest.mark.parametrize(

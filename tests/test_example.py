@@ -16,6 +16,7 @@ import pytest
 from ezgraph import END, ToolCall
 from ezgraph.models import Call, Model, ModelReply, ModelRequest, call
 from ezgraph.runtime.compiled import CompiledGraph
+from ezgraph.runtime.events import Event, Listener, ToolCalled
 from ezgraph.session import Delta, Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
@@ -47,10 +48,10 @@ def close(module: ModuleType) -> None:
     module.app._executor.store.close()
 
 
-def compiled(module: ModuleType, store: Store) -> CompiledGraph:
+def compiled(module: ModuleType, store: Store, listener: Listener | None = None) -> CompiledGraph:
     """The desk, over another store."""
     app: CompiledGraph = module.claims.compile(
-        store=store, model=module.Reader(), end_session=[module.Intake, module.Settlement]
+        store=store, model=module.Reader(), end_session=[module.Intake, module.Settlement], listener=listener
     )
     return app
 
@@ -130,11 +131,16 @@ class Mortal:
 def test_l3_killed_after_any_commit_it_recovers_and_ends_the_same(
     claims: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rules G6, L3: what was published stands, what was not runs again, and the customer says nothing twice."""
+    """Rules F2, G6, L3: what was published stands, no tool is called twice, and the customer says nothing twice."""
+    called: list[tuple[str, str]] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolCalled):
+            called.append((event.call.name, event.call.arguments))
 
     def play(session: str, commits: int) -> Session:
         mortal = Mortal(SQLiteStore("claims.db"), commits)
-        monkeypatch.setattr(claims, "app", compiled(claims, mortal))
+        monkeypatch.setattr(claims, "app", compiled(claims, mortal, listen))
         try:
             asyncio.run(claims.play(session))
             after: Session = claims.app.load(session)
@@ -144,17 +150,21 @@ def test_l3_killed_after_any_commit_it_recovers_and_ends_the_same(
 
     whole = play("whole", 0)
     capsys.readouterr()
-    recovered = 0
+    calls, recovered = tuple(called), 0
+    assert len(calls) == 15
     for commits in range(1, whole.revision):
         session = f"killed-{commits}"
+        called.clear()
         with pytest.raises(Killed):
             play(session, commits)
         capsys.readouterr()
         after = play(session, 0)
         recovered += "(going on with what was interrupted)" in capsys.readouterr().out
         assert (after.cells, after.histories, after.head.cursor) == (whole.cells, whole.histories, END), commits
-    # In each of three reports after Intake and either worker, and in the two that lead to an offer after Review.
-    assert recovered == 3 * 3 + 2
+        assert tuple(called) == calls, commits
+    # In each of three reports after Intake and either worker, in the two that lead to an offer after Review, and
+    # wherever a call has finished and its step has not.
+    assert recovered == 3 * 3 + 2 + len(calls)
 
 
 # ---------------------------------------------------------------------------------------------- what strangers may type

@@ -22,6 +22,7 @@ from ezgraph import (
     Stay,
     StepFailed,
     ToolCall,
+    UnfinishedWork,
     direct,
     finish,
     stay,
@@ -230,11 +231,41 @@ def test_g3_a_cancelled_step_cleans_up_and_publishes_nothing() -> None:
 
     async def main() -> None:
         ledger = Ledger()
-        app, node = cleans((*LEFT, call("wait")), "spoken", store=ledger)
+        app, node = cleans((*LEFT, call("wait")), "spoken", store=ledger, durability="step")
         await _cancelled(app, node)
         assert node.done == ["call", "call", "a", "async b"]
         assert ledger.deltas == []
         assert (await app.ainvoke("hi", session="s")).reply == "spoken"
+
+    asyncio.run(main())
+
+
+def test_g3_a_cancelled_step_leaves_its_finished_calls_in_the_journal() -> None:
+    """Rules F2, G3, G6: nothing is published; recovery begins with the call that had not ended, its input included."""
+
+    async def main() -> None:
+        ledger = Ledger()
+        app, node = cleans((*LEFT, call("wait")), "spoken", store=ledger)
+        await _cancelled(app, node)
+        assert node.done == ["call", "call", "a", "async b"], "cleanups do not wait for the recovery"
+        stopped = await app.aload("s")
+        assert (stopped.cells, stopped.histories, stopped.usage) == ({}, {}, {})
+        assert [len(delta.notes) > 0 for delta in ledger.deltas] == [True, True], "one write for each finished call"
+        with pytest.raises(UnfinishedWork, match="Cleans was entered and has not finished"):
+            await app.ainvoke("again", session="s")
+        node.release.set()
+        assert (await app.arecover("s")).reply == "spoken"
+        assert node.done == ["call", "call", "a", "async b"], "neither a finished body nor its cleanup runs again"
+        ended = await app.aload("s")
+        assert (ended.cells, ended.journal) == ({"Cleans": Note("waiting")}, {})
+        assert spoken(ended.histories["default"]) == [
+            "user: hi",
+            "assistant:  +leave#s1.1 +leave#s1.2 +wait#s1.3",
+            "tool#s1.1: left",
+            "tool#s1.2: left",
+            "tool#s1.3: waited",
+            "assistant: spoken",
+        ]
 
     asyncio.run(main())
 
@@ -252,8 +283,9 @@ def test_c2_a_cancelled_cleanup_holds_up_no_other(last: Any) -> None:
     asyncio.run(main())
 
 
-def test_h10_after_a_cancellation_the_next_turn_starts_from_a_valid_history() -> None:
-    """FIELD H10; rule G3."""
+@pytest.mark.parametrize("durability", ["call", "step"])
+def test_h10_after_a_cancellation_the_next_turn_starts_from_a_valid_history(durability: Any) -> None:
+    """FIELD H10; rules F2, G3: with or without what the journal kept of the cancelled step."""
 
     async def main() -> None:
         node, seen = Cleans(), asyncio.Event()
@@ -271,14 +303,22 @@ def test_h10_after_a_cancellation_the_next_turn_starts_from_a_valid_history() ->
                     await node.release.wait()
                 return ModelReply("spoken")
 
-        app = Graph("g", entry=Cleans).stages(node).compile(model=Slow())
+        app = Graph("g", entry=Cleans).stages(node).compile(model=Slow(), durability=durability)
         turn = asyncio.create_task(app.ainvoke("hi", session="s"))
         await seen.wait()
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
         assert node.done == ["call", "a"]
+        before: list[str] = []
+        if durability == "call":
+            with pytest.raises(UnfinishedWork):
+                await app.ainvoke("hi again", session="s")
+            node.release.set()
+            assert (await app.arecover("s")).reply == "spoken"
+            before = ["user: hi", "assistant:  +leave#a", "tool#a: left", "assistant: spoken"]
         await app.ainvoke("hi again", session="s")
-        assert spoken((await app.aload("s")).histories["default"]) == ["user: hi again", "assistant: spoken"]
+        assert spoken((await app.aload("s")).histories["default"]) == [*before, "user: hi again", "assistant: spoken"]
+        assert node.done == ["call", "a"], "the finished call's body ran once"
 
     asyncio.run(main())

@@ -61,18 +61,25 @@ def journey() -> Play:
 NODES = ("A", "C", "W1", "W2", "W3", "W4", "J", "A")
 
 
+CALLS = ("C1", "C2")
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize(("durability", "notes"), [("call", len(CALLS)), ("step", 0)])
 def test_l3_a_process_that_ends_at_any_commit_goes_on_to_the_same_end(
-    when: Literal["before", "after"], limit: int | None, tmp_path: Path
+    when: Literal["before", "after"], limit: int | None, durability: str, notes: int, tmp_path: Path
 ) -> None:
-    """Only the bytes are left; what was published is not run again, and the end is as if nothing had happened."""
+    """Only the bytes are left; what was published is not run again, and the end is as if nothing had happened.
+
+    Nor is a call that had finished, where calls are journalled, or the model message that asked for it: rule F2.
+    """
     with SQLiteStore(tmp_path / "whole.db") as file:
-        whole = app(journey(), store=file)
+        whole = app(journey(), store=file, durability=durability)
         expected = whole.invoke("hello", session="s").reply
         wanted = seen_in(whole.load("s"))
         commits = whole.load("s").revision
-    assert (expected, commits) == ("end 6", len(NODES))
+    assert (expected, commits) == ("end 6", len(NODES) + notes)
     for at in range(1, commits + 1):
         path = tmp_path / f"{at}.db"
         with SQLiteStore(path) as file:
@@ -80,14 +87,16 @@ def test_l3_a_process_that_ends_at_any_commit_goes_on_to_the_same_end(
             store.arm((at, when))
             first = journey()
             with pytest.raises(Crash):
-                app(first, store=store, model=Asked(first), max_branches=limit).invoke("hello", session="s")
+                app(first, store=store, model=Asked(first), max_branches=limit, durability=durability).invoke(
+                    "hello", session="s"
+                )
         published = at if when == "after" else at - 1
         with SQLiteStore(path) as file:
             second = journey()
             done = [node for delta in store.deltas for node in delta_nodes(delta)]
             if "A" in done:
                 second.acts["A"].pop(0)
-            graph = app(second, store=file, model=Asked(second), max_branches=limit)
+            graph = app(second, store=file, model=Asked(second), max_branches=limit, durability=durability)
             if published == 0:
                 assert graph.invoke("hello", session="s").reply == expected
             else:
@@ -99,12 +108,21 @@ def test_l3_a_process_that_ends_at_any_commit_goes_on_to_the_same_end(
                 turn = graph.recover("s")
                 assert turn.reply == (expected if published < commits else None)
             assert seen_in(graph.load("s")) == wanted
-            again = [node for node in second.runs if node in done and node not in {"A", "C1", "C2", "prompt"}]
+            again = [node for node in second.runs if node in done and node != "A"]
             assert not again
+            asked = [request.node for request in second.requests]
+            assert asked == ([] if {"C", *CALLS} & set(done) else ["C"]), "the model's message is in the journal"
+            assert ("prompt" in second.runs) == bool(asked)
 
 
 def delta_nodes(delta: Any) -> list[str]:
-    """The nodes whose outcome a delta publishes, as far as it tells."""
+    """The nodes whose outcome a delta publishes, as far as it tells, and the calls that it says have finished."""
+    if delta.notes:
+        return [CALLS[int(note.at.partition(".")[2])] for note in delta.notes if note.outcome is not None]
+    if delta.opened:
+        return ["C"]
+    if delta.closed:
+        return ["W1", "W2", "W3", "W4"]
     if delta.rows:
         return [row.node for row in delta.rows]
     return [node for node in delta.cells if node in {"A", "J"}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import chain, count, cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from puppets import W1, W2, W3, A, B, C, J, Note, Play, Stranger, app
 from test_machine import Actors, programs, seen_in
-from transcripts import Asked, all_told, told, valid_for_a_provider
+from transcripts import Asked, all_told, said, told, valid_for_a_provider
 
 from ezgraph import (
     BranchFailed,
@@ -44,6 +45,7 @@ from ezgraph import (
     Turn,
     UnknownSession,
     UnknownTarget,
+    Usage,
     WrongGraph,
     assistant,
     direct,
@@ -59,6 +61,7 @@ from ezgraph import (
 from ezgraph.models import ModelReply, ModelRequest, ScriptedModel
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import TurnEnded
+from ezgraph.session import Session
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import SQLiteStore
 
@@ -337,6 +340,12 @@ def test_s7_a_node_cannot_change_what_was_saved(kept: str, tmp_path: Path) -> No
         assert after.cells == {}
 
 
+def rows_of(session: Session) -> list[object]:
+    """What the finished branches of the open activation did, spent and said: a copy of it all."""
+    assert session.activation is not None
+    return [deepcopy(row) for row in session.activation.rows.values()]
+
+
 @pytest.mark.parametrize("kept", ["memory", "disk"])
 def test_s7_a_caller_cannot_change_what_was_saved(kept: str, tmp_path: Path) -> None:
     """FIELD S7: what a caller does to a loaded session stays with the caller."""
@@ -345,15 +354,25 @@ def test_s7_a_caller_cannot_change_what_was_saved(kept: str, tmp_path: Path) -> 
         ctx.save(Note(3))
         return fanout(W1, W2)
 
+    def saves_and_spends(ctx: Any) -> Any:
+        ctx.save(Note(4))
+        return task_result(1).with_usage(Usage(1))
+
     with SQLiteStore(tmp_path / "s.db") as disk:
-        graph = app(Play(A=saves, W2=raising), store=MemoryStore() if kept == "memory" else disk)
+        play = Play(A=saves, W1=saves_and_spends, W2=raising)
+        graph = app(play, store=MemoryStore() if kept == "memory" else disk)
         with pytest.raises(BranchFailed):
             graph.invoke("hello", session="s")
-        before = seen_in(graph.load("s"))
+        before, kept_rows = seen_in(graph.load("s")), rows_of(graph.load("s"))
         loaded: Any = graph.load("s")
-        for part in (loaded.cells, loaded.histories, loaded.usage, loaded.results, loaded.activation.rows):
+        row = loaded.activation.rows["W1", None]
+        assert (row.cells, row.usage) == ({"W1": Note(4)}, {"W1": Usage(1)})
+        for part in (loaded.cells, loaded.histories, loaded.usage, loaded.results, loaded.series, loaded.journal):
+            part.clear()
+        for part in (row.cells, row.usage):
             part.clear()
         assert seen_in(graph.load("s")) == before
+        assert rows_of(graph.load("s")) == kept_rows
 
 
 # ----------------------------------------------------------------------------------------------------------- step limit
@@ -543,11 +562,14 @@ def test_h10_cancelled_between_a_tool_result_and_the_models_text_the_next_turn_i
         assert task.cancelled()
         assert told(await graph.aload("s")) == [("user", "hello")]
         assert (await graph.arecover("s")).reply == "hi again"
-        assert valid_for_a_provider(play.requests[-1].messages)
+        assert said(play.requests[-1].messages) == [("user", "hello"), ("assistant", ""), ("tool", "the result")]
+        assert (play.runs["C1"], len(play.requests)) == (1, 2), "what had finished came from the journal: rule L3"
         play.let(C=lambda request: "and again")
         assert (await graph.ainvoke("still there?", session="s")).reply == "and again"
         assert told(await graph.aload("s")) == [
             ("user", "hello"),
+            ("assistant", ""),
+            ("tool", "the result"),
             ("assistant", "hi again"),
             ("user", "still there?"),
             ("assistant", "and again"),

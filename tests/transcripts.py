@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ezgraph import Message
+from ezgraph.histories import History
 from ezgraph.models import ModelReply, ModelRequest
-from ezgraph.session import History, Session
+from ezgraph.session import Session
 
 
 def valid_for_a_provider(messages: Sequence[Message]) -> bool:

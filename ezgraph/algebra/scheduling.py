@@ -162,6 +162,11 @@ def items_of(activation: Activation) -> int:
     return 0 if activation.inputs is None else len(activation.inputs)
 
 
+def is_whole(plan: Plan, activation: Activation) -> bool:
+    """Whether every run of it has its row: an opening may have it at once, a scatter over nothing."""
+    return len(activation.rows) == plan.closure(activation).size(items_of(activation))
+
+
 def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
     """Whether a worker of the closure has no row and no mark, and all that lead into it are done."""
     rows = activation.rows

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row
-from ezgraph.algebra.scheduling import Step, depth_of, is_enabled, is_journalled, items_of
+from ezgraph.algebra.scheduling import Step, depth_of, is_enabled, is_journalled, is_whole, items_of
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, Usage, assistant, instruction
 from ezgraph.plan import Closure, NodeSpec, Plan
@@ -101,9 +101,12 @@ def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transi
     if isinstance(outcome, Failed):
         record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
         return Transition(_delta(session, marks=(step.place,), errors=(record,)))
-    row = _row(plan.closure(activation), activation, step.place, outcome)
+    closure = plan.closure(activation)
+    row = _row(closure, activation, step.place, outcome)
+    if len(activation.rows) + 1 < closure.size(items_of(activation)):
+        return Transition(Delta(session.id, session.graph, session.revision + 1, rows=(row,)))
     grown = replace(activation, rows=activation.rows.with_row(row))
-    return Transition(_closing(plan, session, grown, session.head.run) or _delta(session, rows=(row,)))
+    return Transition(_closed(plan, session, grown, session.head.run))
 
 
 def _delta(session: Session, **parts: Any) -> Delta:
@@ -163,7 +166,8 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
                 pass  # Continue: the turn ends with no reply
         after = Head(cursor, run=head.run + 1)
     limits, forgets = None if head.before is None else session.limits, is_journalled(session)
-    if opened is not None and (closed := _closing(plan, session, opened, opened.id)) is not None:
+    if opened is not None and is_whole(plan, opened):
+        closed = _closed(plan, session, opened, opened.id)
         return Transition(
             replace(closed, limits=limits, cells=cells, messages=adds, usage=outcome.usage, forgets=forgets)
         )
@@ -258,16 +262,14 @@ def _job_opened(plan: Plan, session: Session, node: str, outcome: Published) -> 
     row = _row(plan.closure(opened), opened, (node, None), outcome)
     grown = replace(opened, rows=opened.rows.with_row(row))
     limits = None if head.before is None else session.limits
-    if (closed := _closing(plan, session, grown, opened.id)) is not None:
-        return replace(closed, limits=limits)
+    if is_whole(plan, grown):
+        return replace(_closed(plan, session, grown, opened.id), limits=limits)
     forgets = is_journalled(session)
     return _delta(session, head=Head(node, run=opened.id), limits=limits, opened=grown, forgets=forgets)
 
 
-def _closing(plan: Plan, session: Session, activation: Activation, run: int) -> Delta | None:
-    """The delta that closes an activation, merged in the plan's order; None where something is left to run.
-
-    Also an opening may close: a scatter over nothing.  Rules A9, E2, E4, E6.
+def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> Delta:
+    """The delta that closes a whole activation, merged in the plan's order.  Rules A9, E2, E4, E6.
 
     Args:
         plan: The plan.
@@ -276,8 +278,6 @@ def _closing(plan: Plan, session: Session, activation: Activation, run: int) -> 
         run: The last run number that was taken.
     """
     closure, rows, items = plan.closure(activation), activation.rows, items_of(activation)
-    if len(rows) < closure.size(items):
-        return None
     cells: dict[str, object] = {}
     usage: dict[str, Usage] = {}
     for place in closure.places(items):

@@ -18,7 +18,7 @@ from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
 from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
 from ezgraph.histories import Addition
-from ezgraph.messages import Message, ToolCall, Usage, assistant, check_message, instruction, tool_result
+from ezgraph.messages import Message, ToolCall, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
 from ezgraph.notes import Note
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
