@@ -52,28 +52,27 @@ class Rows(Mapping[Place, Row]):
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._table: dict[Place, tuple[int, Row]] = {}
         self._counts: dict[str, list[int]] = {}
-        self._length = 0
-        for row in rows:
-            self._put(row)
-            self._length += 1
+        for at, row in enumerate(rows):
+            self._table[row.place] = at, row
+            self._counts.setdefault(row.node, []).append(at)
+        self._length = len(self._table)
 
-    def _put(self, row: Row) -> None:
-        self._table[row.place] = self._length, row
-        self._counts.setdefault(row.node, []).append(self._length)
-
-    def with_row(self, row: Row) -> Rows:
-        """These rows and one more."""
+    def with_rows(self, rows: Iterable[Row]) -> Rows:
+        """These rows and more."""
         new = object.__new__(Rows)
         with GROWING:
-            there = self._table.get(row.place)
-            if there is not None and there[0] == self._length and there[1] is row:
-                pass  # another view has it already
-            elif len(self._table) > self._length:
-                self = Rows(self.values())  # noqa: PLW0642  another view has grown otherwise: this one goes its own way
-                self._put(row)
-            else:
-                self._put(row)
-            new._table, new._counts, new._length = self._table, self._counts, self._length + 1
+            table, counts, length = self._table, self._counts, self._length
+            for row in rows:
+                place = row.node, row.item
+                there = table.get(place)
+                if there is None or there[0] != length or there[1] is not row:
+                    if len(table) > length:  # another view has grown otherwise: this one goes its own way
+                        own = Rows([kept for at, kept in table.values() if at < length])
+                        table, counts = own._table, own._counts
+                    table[place] = length, row
+                    counts.setdefault(row.node, []).append(length)
+                length += 1
+            new._table, new._counts, new._length = table, counts, length
         return new
 
     def count(self, node: str) -> int:

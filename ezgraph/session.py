@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, final
 
-from attrs import frozen
+from attrs import field as attribute, frozen
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -237,8 +237,8 @@ def _activation_after(activation: Activation | None, delta: Delta) -> Activation
     if activation is None:
         return None
     rows, marks = activation.rows, activation.marks
-    for row in delta.rows:
-        rows = rows.with_row(row)
+    if delta.rows:
+        rows = rows.with_rows(delta.rows)
     marks = frozenset() if delta.marks is None else marks.union(delta.marks) if delta.marks else marks
     return Activation(
         activation.id, activation.parent, activation.roots, activation.depth, rows, marks, activation.inputs
@@ -256,7 +256,7 @@ class Turn:
         reply: What the customer is told, or None.
         cursor: The id of the node that owns the next turn, or END.
         usage: What this turn spent.
-        revision: The session's revision after it.
+        revision: The session's revision after it: how many commits it has had, which is outside equality.
     """
 
     session: str
@@ -264,4 +264,4 @@ class Turn:
     reply: str | None
     cursor: str
     usage: Usage
-    revision: int
+    revision: int = attribute(eq=False)

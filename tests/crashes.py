@@ -187,7 +187,8 @@ class Life:
         cancels: bool = False,
         inside: Mapping[str, str] | None = None,
     ) -> None:
-        self.bytes, self.at, self.kinds, self.durability, self.cancels = bytes_, at, kinds, durability, cancels
+        self.bytes, self.at, self.kinds, self.cancels = bytes_, at, kinds, cancels
+        self.durability: Literal["call", "step"] = durability
         self.inside = inside or {}
         self.points: Counter[Kind] = Counter()
         self.entered: Counter[str] = Counter()

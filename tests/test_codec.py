@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from attrs import field, frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
+from msgspec.structs import replace
 from strategies import (
     Colour,
     Kept,
@@ -27,9 +28,10 @@ from strategies import (
 )
 
 from ezgraph.errors import CorruptSession, EzGraphError, StateTypeError, WrongGraph
-from ezgraph.activations import Activation, Row, Rows
+from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.histories import Addition
 from ezgraph.messages import Usage, user
+from ezgraph.notes import Note, Said
 from ezgraph.session import CONTEXT, Delta, Head, Limits, Session
 from ezgraph.shapes import flaws
 from ezgraph.stores import codec as codec_module
@@ -43,8 +45,9 @@ slow = settings(
 
 
 def codec_of(tp: object) -> Codec:
-    """A graph of one stage that keeps `tp`, and one worker that yields it."""
-    return Codec("claims", {"Intake": tp, "Check": tp, CONTEXT: None}, {"Check": tp})
+    """A graph of one stage that keeps `tp` and has a tool that gives it, and one worker that yields it."""
+    states = {"Intake": tp, "Check": tp, CONTEXT: None}
+    return Codec("claims", states, {"Check": tp}, answers={"Intake.report": tp})
 
 
 def delta_of(value: object) -> Delta:
@@ -159,7 +162,8 @@ def test_l6_what_a_step_leaves_empty_takes_no_bytes() -> None:
 
 def test_l4_marks_taken_off_and_no_marks_are_two_things() -> None:
     codec = codec_of(int)
-    for marks in (None, (), ("Check",)):
+    every: list[tuple[Place, ...] | None] = [None, (), (("Check", None), ("Check", 2))]
+    for marks in every:
         assert loaded(codec, codec.encode(Delta("c-17", "claims", 1, marks=marks))).marks == marks
 
 
@@ -260,6 +264,8 @@ def test_l4_nothing_is_loaded_that_would_not_be_saved(tp: object, text: str, pat
 
 
 GOOD = '{"format":1,"graph":"claims","revision":1'
+NOTED = GOOD + ',"notes":[{"node":"Intake","item":null,"at":"call 0.0",'
+OPENED = GOOD + ',"opened":{"id":1,"parent":"Intake","depth":1,'
 
 
 @pytest.mark.parametrize(
@@ -304,8 +310,39 @@ GOOD = '{"format":1,"graph":"claims","revision":1'
             '$.messages["default"].messages[0].tag',
             "unknown",
         ),
-        (GOOD + ',"marks":["Intake"]}', "$.marks[0]", 'expected "Check", got "Intake"'),
-        (GOOD + ',"marks":[1]}', "$.marks[0]", 'expected "Check", got 1'),
+        (GOOD + ',"marks":[["Intake",null]]}', "$.marks[0][0]", 'expected "Check", got "Intake"'),
+        (GOOD + ',"marks":["Check"]}', "$.marks[0]", 'expected a list of 2, got "Check"'),
+        (GOOD + ',"marks":[["Check"]]}', "$.marks[0]", "expected a list of 2, got a list of 1"),
+        (GOOD + ',"marks":[["Check",-1]]}', "$.marks[0][1]", "expected an integer of at least 0, got -1"),
+        (GOOD + ',"marks":[["Check",true]]}', "$.marks[0][1]", "expected an integer or null, got true"),
+        (GOOD + ',"marks":[["Check","0"]]}', "$.marks[0][1]", 'expected an integer or null, got "0"'),
+        (GOOD + ',"series":{"Check":7}}', "$.series.Check", "expected a list, got 7"),
+        (GOOD + ',"series":{"Check":[1,"x"]}}', "$.series.Check[1]", 'expected an integer, got "x"'),
+        (GOOD + ',"series":{"Intake":[1]}}', "$.series.Intake", "this graph has no 'Intake'; it has Check"),
+        (GOOD + ',"forgets":1}', "$.forgets", "expected true or false, got 1"),
+        (GOOD + ',"notes":[{"node":"Gone","item":null,"at":"enter"}]}', "$.notes[0].node", 'got "Gone"'),
+        (GOOD + ',"notes":[{"node":"Check","item":-1,"at":"enter"}]}', "$.notes[0].item", "at least 0, got -1"),
+        (GOOD + ',"notes":[{"node":"Check","item":null}]}', "$.notes[0].at", "missing, expected"),
+        (NOTED + '"outcome":{"kind":"stop"}}]}', "$.notes[0].outcome.kind", 'got "stop"'),
+        (NOTED + '"outcome":{"kind":"go","target":"Check"}}]}', "$.notes[0].outcome.target", 'got "Check"'),
+        (NOTED + '"outcome":{"kind":"fanout","workers":["Intake"]}}]}', "$.notes[0].outcome.workers[0]", 'got "Intake"'),
+        (
+            NOTED + '"outcome":{"kind":"fanout","workers":["Check"],"inputs":{"Check":["x"]}}}]}',
+            "$.notes[0].outcome.inputs.Check[0]",
+            'expected an integer, got "x"',
+        ),
+        (
+            NOTED + '"outcome":{"kind":"task_result","value":{"Intake.gone":1}}}]}',
+            '$.notes[0].outcome.value["Intake.gone"]',
+            "this graph has no 'Intake.gone'; it has Intake.report",
+        ),
+        (
+            NOTED + '"outcome":{"kind":"task_result","value":{"Intake.report":"x"}}}]}',
+            '$.notes[0].outcome.value["Intake.report"]',
+            'expected an integer, got "x"',
+        ),
+        (NOTED + '"worker":"Intake"}]}', "$.notes[0].worker", 'got "Intake"'),
+        (NOTED + '"output":{"Check":"x"}}]}', "$.notes[0].output.Check", 'expected an integer, got "x"'),
         (GOOD + ',"closed":1}', "$.closed", "expected true or false, got 1"),
         (GOOD + ',"rows":[{"node":"Check","depth":1}]}', "$.rows[0].output", "missing, expected"),
         (
@@ -320,6 +357,25 @@ GOOD = '{"format":1,"graph":"claims","revision":1'
             "expected an integer of at least 0, got -1",
         ),
         (GOOD + ',"rows":[7]}', "$.rows[0]", "expected an object, got 7"),
+        (
+            GOOD + ',"rows":[{"node":"Check","output":1,"depth":1,"item":-1}]}',
+            "$.rows[0].item",
+            "at least 0, got -1",
+        ),
+        (OPENED + '"roots":["Check"],"inputs":["x"]}}', "$.opened.inputs[0]", 'expected an integer, got "x"'),
+        (OPENED + '"roots":["Check"],"inputs":7}}', "$.opened.inputs", "expected a list, got 7"),
+        (OPENED + '"roots":["Check","Check"],"inputs":[1]}}', "$.opened.inputs", "expected null, got a list"),
+        (OPENED + '"roots":["Gone"],"inputs":[1]}}', "$.opened.roots[0]", 'expected "Check", got "Gone"'),
+        (
+            GOOD + ',"head":{"cursor":"Intake","before":{"cursor":"END"}}}',
+            "$.head.before.cursor",
+            'expected "Intake", got "END"',
+        ),
+        (
+            GOOD + ',"head":{"cursor":"Intake","before":{"cursor":"Intake","before":{"cursor":"Intake"}}}}',
+            "$.head.before.before",
+            "expected null, got an object",
+        ),
         (
             GOOD + ',"opened":{"id":1,"parent":"Gone"}}',
             "$.opened.parent",
@@ -402,6 +458,45 @@ def test_b4_no_worker_can_become_the_cursor_by_way_of_the_file() -> None:
     assert (caught.value.path, caught.value.session) == ("$.head.cursor", "c-17")
 
 
+def test_e12_a_jobs_entry_is_the_one_worker_that_may_be_the_cursor() -> None:
+    """Rules B4, E12: also as what opened an activation, and as where input found the session; no other worker may."""
+    states = {"Intake": int, "Check": int, "Weigh": int}
+    codec = Codec("claims", states, {"Check": int, "Weigh": int}, entry="Check")
+    delta = Delta(
+        "c-17",
+        "claims",
+        1,
+        Head("Check", True, before=Head("Check")),
+        opened=Activation(1, "Check", ("Check",), 0),
+    )
+    text = codec.encode(delta)
+    assert loaded(codec, text) == delta
+    for place, path in (("cursor", "$.head.cursor"), ("parent", "$.opened.parent")):
+        with pytest.raises(CorruptSession, match='got "Weigh"') as caught:
+            loaded(codec, text.replace(f'"{place}":"Check"', f'"{place}":"Weigh"', 1))
+        assert caught.value.path == path
+
+
+def test_l4_a_scatters_inputs_are_of_its_roots_state_type() -> None:
+    codec = Codec("claims", {"Intake": int, "Check": str, "Weigh": Decimal}, {"Check": int, "Weigh": str})
+    for roots, inputs in ((("Check",), ("a", "b")), (("Weigh",), (Decimal("1.0"),)), (("Check",), ())):
+        delta = Delta("c-17", "claims", 1, opened=Activation(1, "Intake", roots, 1, inputs=inputs))
+        again = loaded(codec, codec.encode(delta)).opened
+        assert again is not None
+        assert (again.roots, exactly(again.inputs)) == (roots, exactly(inputs))
+
+
+def test_l4_no_inputs_and_no_scatter_are_two_things() -> None:
+    """Rule E6: a scatter over nothing is one, and closes as one."""
+    codec = codec_of(int)
+    every: list[tuple[object, ...] | None] = [None, (), (1, 2)]
+    for inputs in every:
+        opened = Activation(1, "Intake", ("Check",), 1, inputs=inputs)
+        again = loaded(codec, codec.encode(Delta("c-17", "claims", 1, opened=opened))).opened
+        assert again == opened
+        assert again.inputs == inputs
+
+
 def test_l4_an_authors_validator_is_told_with_its_path() -> None:
     def is_even(_: object, __: object, n: int) -> None:
         if n % 2:
@@ -436,18 +531,29 @@ def test_l4_messages_that_are_not_there_cannot_be_dropped(drop: int) -> None:
 @slow
 def test_l4_hostile_bytes_give_a_delta_or_a_typed_error(data: st.DataObject) -> None:
     codec = codec_of(Claim)
-    row = Row("Check", Claim(), 2, {"Check": Claim()}, Usage(1))
+    row = Row("Check", Claim(), 2, {"Check": Claim()}, {"Check": Usage(1)}, 1)
+    given = Said("fanout", workers=("Check",), inputs={"Check": (Claim(),)}, usage=Usage(1), feedback="seen")
+    answer = Said("task_result", value={"Intake.report": Claim()}, messages=(user("look"),))
     delta = Delta(
         "c-17",
         "claims",
         1,
-        Head("Intake", incoming=user("hello")),
+        Head("Intake", incoming=user("hello"), before=Head("Intake")),
         Limits(),
         {"Intake": Claim((Line(Decimal("1.5")),), Word.NO)},
         {"default": Addition((user("hello"),))},
         {"Intake": Usage(1, 2, 3)},
-        Activation(1, "Intake", ("Check",), 1),
+        Activation(1, "Intake", ("Check",), 1, Rows([replace(row, item=0)]), frozenset({("Check", 2)}), (Claim(),) * 3),
         (row,),
+        (("Check", 2), ("Check", None)),
+        results={"Check": Claim()},
+        series={"Check": (Claim(), Claim())},
+        notes=(
+            Note("Intake", None, "call 0.0", outcome=given, cells={"Check": Claim()}),
+            Note("Intake", None, "call 0.1", outcome=answer, adds={"default": Addition((user("more"),))}),
+            Note("Check", 2, "call 0.1/0", worker="Check", state={"Check": Claim()}, output={"Check": Claim()}),
+        ),
+        forgets=True,
     )
     whole = codec.encode(delta)
     if data.draw(st.booleans()):

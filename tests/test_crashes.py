@@ -473,6 +473,7 @@ def judge(story: Story, case: Case, expected: Session) -> None:
     told = [life.at for life in story.lives]
     session, unfinished = story.look()
     assert isinstance(story.lives[-1].outcome, Turn), (told, story.lives[-1].outcome)
+    assert session is not None
     assert session == expected, told
     assert (session.errors, session.journal, unfinished) == ((), {}, ()), told
     assert story.entered == Counter(case.bodies) + story.lost, told
@@ -538,7 +539,7 @@ def test_l3_killed_twice_around_any_two_commits(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_l3_killed_between_any_two_statements_of_a_file(name: str, tmp_path: Path) -> None:
-    """The files as they lie on the disk are all that a new process has; a third of them compiles its graph.  Rules L3, L6."""
+    """The files as they lie on the disk are all that a new process has; a third compile their graph.  L3, L6."""
     case = CASES[name]
     expected, _ = undisturbed(case)
     visited = 0
@@ -843,11 +844,11 @@ def test_g6_what_never_returned_can_be_abandoned(entry: Any) -> None:
     async def main() -> None:
         entered = asyncio.Event()
         app = never_returns(entry, Slow(entered, [])).compile()
-        await stopped_when(entered.wait(), partial(app.ainvoke, "go", session="s"))
+        assert (await stopped_when(entered.wait(), partial(app.ainvoke, "go", session="s"))).cancelled()
         session = await app.aabandon("s")
         assert (app.unfinished(session), session.head.cursor) == ((), entry.__name__)
         entered.clear()
-        await stopped_when(entered.wait(), partial(app.ainvoke, "again", session="s"))
+        assert (await stopped_when(entered.wait(), partial(app.ainvoke, "again", session="s"))).cancelled()
         assert app.unfinished(await app.aload("s"))[-1] == "Stops waits to be joined"
         assert no_other_task()
 

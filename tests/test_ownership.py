@@ -33,6 +33,7 @@ from ezgraph import (
     OwnershipError,
     StageContext,
     Stay,
+    StepFailed,
     TaskResult,
     Usage,
     Worker,
@@ -41,6 +42,7 @@ from ezgraph import (
     fanout,
     finish,
     go,
+    scatter,
     stay,
     task_result,
     tool,
@@ -55,9 +57,11 @@ from ezgraph.responses import (
     Placement,
     Response,
     StageHook,
+    StageRescue,
     StageRun,
     StageTool,
     WorkerHook,
+    WorkerRescue,
     WorkerRun,
     WorkerTool,
 )
@@ -65,14 +69,41 @@ from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import Event
 from ezgraph.stores.sqlite import SQLiteStore
 
-KINDS: tuple[type, ...] = (*RESPONSES, str, NoneType)
+
+class Scatter:
+    """Stands for a `Fanout` with inputs, which is a way of its own.  Rule A2."""
+
+
+BUILT: tuple[type, ...] = (*RESPONSES, Scatter)
+"""Whatever has builders."""
+
+
+KINDS: tuple[type, ...] = (*BUILT, str, NoneType)
 """Whatever a handler can return: the closed union, text, and nothing."""
+
+
+def type_of(kind: type) -> type:
+    """The type of a value of that kind."""
+    return Fanout if kind is Scatter else kind
+
+
+class Single(Worker[str, str]):
+    def run(self, ctx: Context[str]) -> TaskResult[str]:
+        return task_result(ctx.state + "!")
+
+
+class Gathered(GraphNode[None]):
+    """Where every `Single` comes to."""
+
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(f"gathered: {', '.join(ctx.results(Single))}")
 
 
 VALUES: dict[type, Callable[[], Any]] = {
     Go: lambda: go(Other),
     DirectTo: lambda: direct_to(Other, "directed"),
     Fanout: lambda: fanout(Left, Right),
+    Scatter: lambda: scatter(Single, ["a", "b"]),
     Stay: lambda: stay("look again"),
     Direct: lambda: direct("direct"),
     Finish: lambda: finish("finished"),
@@ -88,10 +119,15 @@ Cell: TypeAlias = tuple[Origin, Placement, type]
 CELLS: list[Cell] = [(origin, placement, kind) for origin, placement in TABLE for kind in KINDS]
 
 
-ALLOWED = [cell for cell in CELLS if permits(*cell)]
+def may(origin: Origin, placement: Placement, kind: type) -> bool:
+    """What table B says of a cell."""
+    return permits(origin, placement, type_of(kind))
 
 
-REFUSED = [cell for cell in CELLS if not permits(*cell)]
+ALLOWED = [cell for cell in CELLS if may(*cell)]
+
+
+REFUSED = [cell for cell in CELLS if not may(*cell)]
 
 
 # --------------------------------------------------------------- nodes whose annotations are lawful, and values are not
@@ -100,13 +136,19 @@ Answers: TypeAlias = Iterator[Any]
 """What a handler returns, turn by turn."""
 
 
-LawfulTool: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Stay | Direct | Finish | TaskResult[str]
+Opened: TypeAlias = Fanout[Left | Right] | Fanout[Single]
 
 
-LawfulRun: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Direct | Finish | None
+LawfulTool: TypeAlias = Go[Other] | DirectTo[Other] | Opened | Stay | Direct | Finish | TaskResult[str]
 
 
-LawfulHook: TypeAlias = Go[Other] | DirectTo[Other] | Fanout[Left | Right] | Direct | Finish | str | None
+LawfulRun: TypeAlias = Go[Other] | DirectTo[Other] | Opened | Direct | Finish | None
+
+
+LawfulHook: TypeAlias = Go[Other] | DirectTo[Other] | Opened | Direct | Finish | str | None
+
+
+LawfulRescue: TypeAlias = Go[Other] | DirectTo[Other] | Direct | Finish | TaskResult[str] | None
 
 
 class TalkingProbe(Conversation[Note]):
@@ -147,6 +189,41 @@ class HookedProbe(Conversation[Note]):
         ctx.save(Note("staged"))
         ctx.write(Other, Note("staged"))
         answer: LawfulHook = next(self.answers)
+        return answer
+
+
+class RescuedProbe(GraphNode[Note]):
+    id = "Probe"
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def run(self, ctx: StageContext[Note]) -> Direct | Opened:
+        ctx.save(Note("lost"))
+        raise LookupError("broken")
+
+    def on_error(self, ctx: StageContext[Note], error: Exception) -> LawfulRescue:
+        assert isinstance(error, LookupError)
+        ctx.save(Note("staged"))
+        ctx.write(Other, Note("staged"))
+        answer: LawfulRescue = next(self.answers)
+        return answer
+
+
+class RescuedWorker(Worker[Note, str]):
+    id = "Probe"
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def run(self, ctx: Context[Note]) -> TaskResult[str]:
+        ctx.save(Note("lost"))
+        raise LookupError("broken")
+
+    def on_error(self, ctx: Context[Note], error: Exception) -> Direct | TaskResult[str] | None:
+        assert isinstance(error, LookupError)
+        ctx.save(Note("staged"))
+        answer: Direct | TaskResult[str] | None = next(self.answers)
         return answer
 
 
@@ -212,10 +289,17 @@ PROBES: dict[tuple[Origin, Placement], Any] = {
     ("run", "internal"): RunWorker,
     ("response hook", "conversation"): HookedProbe,
     ("response hook", "internal"): HookedWorker,
+    ("error hook", "conversation"): RescuedProbe,
+    ("error hook", "internal"): RescuedWorker,
 }
 
 
-HANDLERS: dict[Origin, str] = {"tool": "act", "run": "run", "response hook": "on_response"}
+HANDLERS: dict[Origin, str] = {"tool": "act", "run": "run", "response hook": "on_response", "error hook": "on_error"}
+
+
+def an(origin: Origin) -> str:
+    """An origin with its article."""
+    return f"an {origin}" if origin == "error hook" else f"a {origin}"
 
 
 def script(origin: Origin) -> ScriptedModel:
@@ -257,8 +341,9 @@ def graph_of(origin: Origin, placement: Placement, kind: type, answers: Iterable
     """The graph of one cell; in internal placement the entry opens it on the word `open`."""
     probe = PROBES[origin, placement]
     if placement == "conversation":
-        graph = Graph("cell", entry=probe).stages(probe(iter(answers)), Other, Joined).workers(Left, Right)
-        return graph.join((Left, Right), to=Joined)
+        graph = Graph("cell", entry=probe).stages(probe(iter(answers)), Other, Joined, Gathered)
+        graph = graph.workers(Left, Right, Single)
+        return graph.join((Left, Right), to=Joined).join((Single,), to=Gathered)
     probe = SilentWorker if (origin, kind) == ("run", NoneType) else probe
     entry, reader = opener(probe)
     return Graph("cell", entry=entry).stages(reader).workers(probe(iter(answers)), Mate).join((probe, Mate), to=reader)
@@ -282,13 +367,14 @@ def test_b1_the_table_and_the_closed_union_are_covered() -> None:
     assert set(RESPONSES) == {get_origin(member) or member for member in get_args(Response)}
     assert len(ALLOWED) + len(REFUSED) == len(TABLE) * len(KINDS)
     for kind, make in VALUES.items():
-        assert type(make()) is kind
+        assert type(make()) is type_of(kind)
 
 
 CONVERSATION: dict[type, tuple[str | None, str, list[str]]] = {
     Go: ("other: staged: -", END, ["Probe", "Other"]),
     DirectTo: ("directed", "Other", ["Probe"]),
     Fanout: ("joined: left, right", END, ["Probe", "Left", "Right", "Joined"]),
+    Scatter: ("gathered: a!, b!", END, ["Probe", "Single", "Single", "Gathered"]),
     Stay: ("again", "Probe", ["Probe"]),
     Direct: ("direct", "Probe", ["Probe"]),
     Finish: ("finished", END, ["Probe"]),
@@ -321,6 +407,9 @@ def test_b2_an_allowed_response_does_what_table_a_says(cell: Cell, tmp_path: Pat
         app = compiled(cell, VALUES[kind](), store, events)
         app.invoke("hello", session="s")
         events.clear()
+        if (nothing, kind) == ("delegates", NoneType):
+            _check_delegates(app, placement)
+            return
         turn = app.invoke("open", session="s")
         session = app.load("s")
     assert session.cells["Probe"] == Note("staged")
@@ -332,6 +421,21 @@ def test_b2_an_allowed_response_does_what_table_a_says(cell: Cell, tmp_path: Pat
         output = YIELDED[nothing] if kind is NoneType else INTERNAL[kind]
         assert turn.reply == f"mate, {output!r}"
         assert sorted(ran(events)) == ["Mate", "Opener", "Probe", "Reader"]
+
+
+def _check_delegates(app: CompiledGraph, placement: Placement) -> None:
+    """Nothing from an error hook: the error stands, and what the hook staged is not published either.  Rule G1."""
+    before = app.load("s")
+    with pytest.raises((StepFailed, BranchFailed), match="Probe raised LookupError: broken") as caught:
+        app.invoke("open", session="s")
+    after = app.load("s")
+    error: Any = caught.value.failures[0] if isinstance(caught.value, BranchFailed) else caught.value
+    assert (type(error), type(error.__cause__)) == (StepFailed, LookupError)
+    assert (after.cells, after.usage) == (before.cells, before.usage)
+    if placement == "conversation":
+        assert after == before
+    assert [(record.node, record.error) for record in after.errors] == [("Probe", "StepFailed")]
+    assert isinstance(caught.value, BranchFailed) == (placement == "internal")
 
 
 @pytest.mark.parametrize("cell", REFUSED, ids=str)
@@ -366,11 +470,11 @@ def test_b6_a_refused_response_publishes_nothing(cell: Cell, tmp_path: Path) -> 
         assert opening["opened"]["roots"] == ["Probe", "Mate"]
         failed, mate = records
         assert set(failed) == {"format", "graph", "revision", "marks", "errors"}
-        assert failed["marks"] == ["Probe"]
+        assert failed["marks"] == [["Probe", None]]
         assert mate["rows"] == [{"node": "Mate", "output": "mate", "depth": 2}]
         assert (after.cells, after.usage) == (before.cells, before.usage)
         assert after.activation is not None
-        assert set(after.activation.rows) == {"Mate"}
+        assert set(after.activation.rows) == {("Mate", None)}
     assert isinstance(error, OwnershipError)
     assert (error.node, error.placement, error.origin, error.handler) == (
         "Probe",
@@ -382,7 +486,7 @@ def test_b6_a_refused_response_publishes_nothing(cell: Cell, tmp_path: Path) -> 
     assert error.allowed == TABLE[origin, placement].names
     mend = 'Did you forget "return"?' if kind is NoneType else "Return one of these."
     assert str(error) == (
-        f"Probe.{HANDLERS[origin]} returned {value!r}: a {origin} in {placement} placement may return "
+        f"Probe.{HANDLERS[origin]} returned {value!r}: {an(origin)} in {placement} placement may return "
         f"{', '.join(error.allowed)}. {mend}"
     )
     assert [(e.node, e.error) for e in after.errors] == [("Probe", "OwnershipError")]
@@ -392,6 +496,7 @@ ANNOTATIONS: dict[type, Any] = {
     Go: Go[Other],
     DirectTo: DirectTo[Other],
     Fanout: Fanout[Left | Right],
+    Scatter: Fanout[Single],
     Stay: Stay,
     Direct: Direct,
     Finish: Finish,
@@ -414,9 +519,14 @@ def test_b2_compile_holds_the_table_by_annotation(origin: Origin, placement: Pla
     def hook(self: Any, ctx: Any, output: Any) -> Any:
         """Act."""
 
-    handler: Any = hook if origin == "response hook" else plain
+    def error_hook(self: Any, ctx: Any, error: Any) -> Any:
+        """Act."""
+
+    handler: Any = {"response hook": hook, "error hook": error_hook}.get(origin, plain)
     context = Context[Note] if placement == "internal" else StageContext[Note]
     handler.__annotations__ = {"ctx": context, "return": ANNOTATIONS[kind]}
+    if origin == "error hook":
+        handler.__annotations__["error"] = Exception
     probe: Any = type("Probe", (base,), {name: tool(handler) if origin == "tool" else handler})
     graph = Graph("g", entry=Other).edge(Other, Other)  # an edge that is a problem, so that there is always one
     made: Any = probe(iter([]))
@@ -424,13 +534,13 @@ def test_b2_compile_holds_the_table_by_annotation(origin: Origin, placement: Pla
     with pytest.raises(DefinitionError) as caught:
         graph.compile(model=ScriptedModel())
     told = [p for p in caught.value.problems if p.kind == "placement" and p.place == f"Probe.{name}"]
-    if permits(origin, placement, kind):
+    if may(origin, placement, kind):
         assert told == []
         return
-    written = "None" if kind is NoneType else kind.__name__
+    written = "None" if kind is NoneType else type_of(kind).__name__
     assert [(p.what, p.mend) for p in told] == [
         (
-            f"may return {written}, which a {origin} in {placement} placement may not",
+            f"may return {written}, which {an(origin)} in {placement} placement may not",
             f"It may return: {', '.join(TABLE[origin, placement].names)}.",
         )
     ]
@@ -443,6 +553,8 @@ ROLES: dict[tuple[Origin, Placement], Any] = {
     ("tool", "internal"): WorkerTool,
     ("run", "internal"): WorkerRun,
     ("response hook", "internal"): WorkerHook,
+    ("error hook", "conversation"): StageRescue,
+    ("error hook", "internal"): WorkerRescue,
 }
 
 
@@ -464,11 +576,14 @@ def test_b1_the_table_can_be_printed() -> None:
         ("run", "internal"): ("direct", "task_result", "nothing"),
         ("response hook", "conversation"): ("text", "go", "fanout", "direct", "direct_to", "finish", "nothing"),
         ("response hook", "internal"): ("text", "direct", "task_result", "nothing"),
+        ("error hook", "conversation"): ("go", "direct", "direct_to", "finish", "task_result", "nothing"),
+        ("error hook", "internal"): ("direct", "task_result", "nothing"),
     }
     for permission in TABLE.values():
         for name in permission.names:
             assert name in {"text", "nothing"} or callable(getattr(ezgraph, name))
-    assert [TABLE[row].nothing for row in TABLE] == ["refused", "refused", *["continue"] * 2, *["output stands"] * 2]
+    nothing = [permission.nothing for permission in TABLE.values()]
+    assert nothing == ["refused"] * 2 + ["continue"] * 2 + ["output stands"] * 2 + ["delegates"] * 2
     assert not hasattr(TABLE, "__setitem__")
 
 
@@ -480,7 +595,7 @@ class Subtext(str):
 @pytest.mark.parametrize(("origin", "placement"), TABLE)
 def test_b6_what_is_no_response_is_refused_everywhere(origin: Origin, placement: Placement, value: Any) -> None:
     """Rule B6: exactly the types of the table, no subclass, no truthy stand-in."""
-    with pytest.raises(OwnershipError, match=re.escape(f"N.h returned {value!r}: a {origin} in {placement}")) as caught:
+    with pytest.raises(OwnershipError, match=re.escape(f"N.h returned {value!r}: {an(origin)} in {placement}")) as caught:
         check_ownership("N", placement, origin, "h", value)
     assert caught.value.response is value
 
@@ -493,7 +608,7 @@ EFFECTS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("effect", range(len(EFFECTS)))
-@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[0] != "tool" and c[2] in RESPONSES], ids=str)
+@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[0] != "tool" and c[2] in BUILT], ids=str)
 def test_b5_tool_effects_are_refused_on_what_no_tool_gave(cell: Cell, effect: int, tmp_path: Path) -> None:
     _, _, kind = cell
     with SQLiteStore(tmp_path / "cell.db") as store:
@@ -507,7 +622,7 @@ def test_b5_tool_effects_are_refused_on_what_no_tool_gave(cell: Cell, effect: in
     assert [e.error for e in after.errors] == ["OwnershipError"]
 
 
-@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[2] in RESPONSES], ids=str)
+@pytest.mark.parametrize("cell", [c for c in ALLOWED if c[2] in BUILT], ids=str)
 def test_c1_usage_may_come_with_every_response(cell: Cell, tmp_path: Path) -> None:
     """Table C: `with_usage` is on every response, summed, and the accounting is the node's."""
     _, _, kind = cell
@@ -547,9 +662,9 @@ def test_b1_the_check_reads_the_constant(origin: Origin, placement: Placement, k
     try:
         check_ownership("N", placement, origin, "h", VALUES[kind]())
     except OwnershipError:
-        assert not permits(origin, placement, kind)
+        assert not may(origin, placement, kind)
     else:
-        assert permits(origin, placement, kind)
+        assert may(origin, placement, kind)
 
 
 def test_b1_nothing_is_refused_or_allowed_as_the_table_says() -> None:
@@ -557,3 +672,12 @@ def test_b1_nothing_is_refused_or_allowed_as_the_table_says() -> None:
     assert not ownership.permits("run", "internal", Go)
     assert not ownership.permits("tool", "internal", NoneType)
     assert ownership.permits("run", "internal", NoneType)
+
+
+def test_b1_an_error_hook_may_neither_open_work_nor_go_on_talking() -> None:
+    """Table B: its rows are those of a substitute outcome."""
+    for placement in ("conversation", "internal"):
+        for kind in (Fanout, Stay, str):
+            assert not permits("error hook", placement, kind)
+    assert permits("error hook", "conversation", Go)
+    assert not permits("error hook", "internal", Go)

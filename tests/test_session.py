@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ezgraph import Message, user
-from ezgraph.session import Activation, Head, History, Limits, Row, Session
+from ezgraph.activations import Activation, Row, Rows
+from ezgraph.histories import History
+from ezgraph.notes import Note
+from ezgraph.session import Delta, ErrorRecord, Head, Limits, Session, apply
 
 
 def said(*texts: str) -> tuple[Message, ...]:
@@ -61,13 +64,57 @@ def test_f7_a_history_is_a_sequence() -> None:
 
 
 def test_g4_l7_equality_counts_what_is_held_and_not_how_often_it_was_tried() -> None:
-    row = Row("W", 3, 2)
-    one = Session("s", "g", 4, Head("A", run=3), activation=Activation(3, "A", ("W", "V"), 1, {"W": row}))
+    """Rules F2, G4, L7: nor what an unfinished step has done so far, which nobody reads."""
+    rows = Rows([Row("W", 3, 2)])
+    one = Session("s", "g", 4, Head("A", run=3), activation=Activation(3, "A", ("W", "V"), 1, rows))
     tried = Session(
-        "s", "g", 7, Head("A", run=9), Limits(2, 5), activation=Activation(8, "A", ("W", "V"), 1, {"W": row})
+        "s",
+        "g",
+        7,
+        Head("A", run=9),
+        Limits(2, 5),
+        activation=Activation(8, "A", ("W", "V"), 1, rows),
+        errors=(ErrorRecord(3, "W", "ValueError", "no"),),
+        journal={("W", None): (Note("W", None, "enter"),)},
     )
     assert one == tried
     assert hash(one) == hash(tried)
     assert one != Session("s", "g", 4, Head("B", run=3), activation=one.activation)
     assert one != Session("s", "g", 4, Head("A", run=3), activation=Activation(3, "A", ("W", "V"), 1))
+    scattered = Activation(3, "A", ("W", "V"), 1, rows, inputs=())
+    assert one != Session("s", "g", 4, Head("A", run=3), activation=scattered)
+    assert one != Session("s", "g", 4, Head("A", run=3), activation=one.activation, series={"W": (1,)})
     assert one != "s"
+
+
+def note(text: str, node: str = "A", item: int | None = None) -> Note:
+    return Note(node, item, "reply 0", text)
+
+
+def journal_of(session: Session) -> dict[tuple[str, int | None], list[str]]:
+    return {place: [one.text for one in noted] for place, noted in session.journal.items()}
+
+
+def test_f2_a_journal_is_kept_by_place_until_its_step_publishes() -> None:
+    """Rule F2: a row drops its own journal; what moves the cursor says that all are dropped."""
+    opened = Activation(1, "A", ("W",), 1, inputs=(1, 2))
+    session = apply(Session("s", "g", 0, Head("A")), Delta("s", "g", 1, opened=opened, notes=(note("a"),)))
+    assert journal_of(session) == {("A", None): ["a"]}
+    notes = (note("w0", "W", 0), note("w1", "W", 1), note("more", "W", 0))
+    session = apply(session, Delta("s", "g", 2, notes=notes, forgets=True))
+    assert journal_of(session) == {("W", 0): ["w0", "more"], ("W", 1): ["w1"]}
+    assert journal_of(apply(session, Delta("s", "g", 3, notes=(note("again", "W", 1),))))["W", 1] == ["w1", "again"]
+    rowed = apply(session, Delta("s", "g", 3, rows=(Row("W", 7, 2, item=0),)))
+    assert journal_of(rowed) == {("W", 1): ["w1"]}
+    marked = apply(session, Delta("s", "g", 3, marks=(("W", 0),)))
+    assert journal_of(marked) == journal_of(session), "a failed branch goes on from its journal"
+    assert apply(session, Delta("s", "g", 3, forgets=True)).journal == {}
+    assert journal_of(session) == {("W", 0): ["w0", "more"], ("W", 1): ["w1"]}, "a session never changes"
+
+
+def test_e2_series_change_where_results_do() -> None:
+    session = Session("s", "g", 0, Head("A"), results={"V": 1}, series={"W": (1, 2)})
+    assert apply(session, Delta("s", "g", 1)).series == {"W": (1, 2)}
+    both = apply(session, Delta("s", "g", 1, results={}, series={"X": ()}))
+    assert (both.results, both.series) == ({}, {"X": ()})
+    assert apply(session, Delta("s", "g", 1, results={})).series == {}

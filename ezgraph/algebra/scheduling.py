@@ -5,7 +5,7 @@ Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -106,21 +106,23 @@ def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
     )
 
 
-def follows(plan: Plan, after: Session, step: Step) -> tuple[Step, ...]:
-    """The steps that became ready when `step` was settled, in dispatch order: what `ready` says more than before.
+def follows(plan: Plan, after: Session, settled: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps that became ready when others of their activation were settled: what `ready` says more than before.
 
-    Costs what follows, not what the activation holds.
+    Costs what was settled and what follows, not what the activation holds.  In dispatch order.
     """
     activation = after.activation
-    if activation is None or step.run != activation.id:
+    if activation is None:
         return ready(plan, after)
     closure, limits = plan.closure(activation), after.limits
     if activation.marks and closure.policy == "cancel_siblings":
         return ()
-    places = [(node, step.item if node in closure.each else None) for node in closure.after[step.node]]
+    places = {
+        (node, step.item if node in closure.each else None) for step in settled for node in closure.after[step.node]
+    }
     return tuple(
         Step(activation.id, place[0], limits.generation, place[1])
-        for place in places
+        for place in sorted(places, key=closure.position)
         if is_free(closure, activation, place) and depth_of(closure, activation, place) <= limits.steps
     )
 
@@ -236,7 +238,9 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen:
         return Seen(session.cells, session.results, session.series)
     closure, rows, item = plan.closure(activation), activation.rows, step.item
     line = closure.ancestors[step.node]
-    cells, results, series = session.cells, dict[str, object](), dict[str, tuple[object, ...]]()
+    results: dict[str, object] = {}
+    series: dict[str, tuple[object, ...]] = {}
+    cells = session.cells
     if item is not None and activation.inputs is not None and step.node in activation.roots:
         cells = {**cells, step.node: activation.inputs[item]}
     for source in line:

@@ -5,7 +5,7 @@ Pure and idempotent: the outcome of a stale, finished or never enabled step sett
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from attrs import frozen
@@ -89,24 +89,49 @@ class Transition(Struct, frozen=True, gc=False):
 
 def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition | None:
     """The transition that `outcome` makes of `session`; None where it changes nothing.  Rule L7."""
-    activation = session.activation
+    if session.activation is not None:
+        delta = settle_all(plan, session, ((step, outcome),))
+        return None if delta is None else Transition(delta)
     if not is_enabled(plan, session, step):
         return None
-    if activation is None:
-        if isinstance(outcome, Failed):
-            return Transition(_stage_failed(session, step, outcome))
-        if isinstance(outcome.answer, Yielded):
-            return Transition(_job_opened(plan, session, step.node, outcome))
-        return _stage_settled(plan, session, step.node, outcome)
     if isinstance(outcome, Failed):
-        record = ErrorRecord(step.run, step.node, outcome.error, outcome.text)
-        return Transition(_delta(session, marks=(step.place,), errors=(record,)))
-    closure = plan.closure(activation)
-    row = _row(closure, activation, step.place, outcome)
-    if len(activation.rows) + 1 < closure.size(items_of(activation)):
-        return Transition(Delta(session.id, session.graph, session.revision + 1, rows=(row,)))
-    grown = replace(activation, rows=activation.rows.with_row(row))
-    return Transition(_closed(plan, session, grown, session.head.run))
+        return Transition(_stage_failed(session, step, outcome))
+    if isinstance(outcome.answer, Yielded):
+        return Transition(_job_opened(plan, session, step.node, outcome))
+    return _stage_settled(plan, session, step.node, outcome)
+
+
+def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outcome]]) -> Delta | None:
+    """What outcomes of one activation come to together: the same as one after another, in one delta.  Rule L7.
+
+    Args:
+        plan: The plan.
+        session: With the activation that they are of, or none where it has closed.
+        outcomes: In any order; those that change nothing are left out.
+
+    Returns:
+        None where none of them changes anything.
+    """
+    activation = session.activation
+    if activation is None:
+        return None
+    closure, rows, marks, errors = plan.closure(activation), dict[Place, Row](), list[Place](), list[ErrorRecord]()
+    for step, outcome in outcomes:
+        place = step.node, step.item
+        if place in rows or place in marks or not is_enabled(plan, session, step):
+            continue
+        if isinstance(outcome, Failed):
+            marks.append(place)
+            errors.append(ErrorRecord(step.run, step.node, outcome.error, outcome.text))
+        else:
+            rows[place] = _row(closure, activation, place, outcome)
+    if not rows and not marks:
+        return None
+    new = tuple(rows.values())
+    if len(activation.rows) + len(new) == closure.size(items_of(activation)):
+        grown = replace(activation, rows=activation.rows.with_rows(new))
+        return _closed(plan, session, grown, session.head.run)
+    return Delta(session.id, session.graph, session.revision + 1, rows=new, marks=tuple(marks), errors=tuple(errors))
 
 
 def _delta(session: Session, **parts: Any) -> Delta:
@@ -260,7 +285,7 @@ def _job_opened(plan: Plan, session: Session, node: str, outcome: Published) -> 
     head = session.head
     opened = Activation(head.run + 1, node, (node,), head.depth - 1)
     row = _row(plan.closure(opened), opened, (node, None), outcome)
-    grown = replace(opened, rows=opened.rows.with_row(row))
+    grown = replace(opened, rows=opened.rows.with_rows((row,)))
     limits = None if head.before is None else session.limits
     if is_whole(plan, grown):
         return replace(_closed(plan, session, grown, opened.id), limits=limits)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Never, final
 
 from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
-from ezgraph.algebra.settling import Failed, Outcome, Published, Transition, settle
+from ezgraph.algebra.settling import Failed, Outcome, Published, settle, settle_all
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StepLimit
 from ezgraph.messages import Usage
 from ezgraph.notes import Note
@@ -108,22 +109,24 @@ class Drive:
             await shielded(pending)
         self.session = after
 
-    async def publish(self, step: Step, outcome: Outcome) -> None:
-        """Settle an outcome and commit what it comes to; branches publish one after another."""
+    async def publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
+        """Settle outcomes of branches and commit what they come to, in one write."""
         async with self._writing:
-            transition: Transition = settle(self.plan, self.session, step, outcome) or _stale(step)
-            await self.commit(transition.delta)
-        if isinstance(outcome, Published):
-            self._spent.extend(outcome.usage.values())
-            if self.listener is not None:
-                self.listener(StepPublished(self.session.id, step.node, self.session.revision, step.item))
+            delta = settle_all(self.plan, self.session, outcomes)
+            await self.commit(_stale(outcomes[0][0]) if delta is None else delta)
+        for step, outcome in outcomes:
+            if isinstance(outcome, Published):
+                if outcome.usage:
+                    self._spent.extend(outcome.usage.values())
+                if self.listener is not None:
+                    self.listener(StepPublished(self.session.id, step.node, self.session.revision, step.item))
 
-    async def fail(self, step: Step, error: NodeError) -> None:
-        """Publish that a branch raised.  Rule E5."""
+    def failed(self, step: Step, error: NodeError) -> Failed:
+        """What a branch that raised comes to.  Rule E5."""
         self._failures[step.place] = error
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error, step.item))
-        await self.publish(step, failure(error))
+        return failure(error)
 
     # ------------------------------------------------------------------------------------------------- inside a step
 
@@ -156,7 +159,8 @@ class Drive:
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error))
         try:
-            await self.publish(step, failure(error))
+            transition = settle(self.plan, self.session, step, failure(error)) or _stale(step)
+            await self.commit(transition.delta)
         except EzGraphError as unlogged:
             error.add_note(f"It is not in the error log: {unlogged}")
 
@@ -201,62 +205,60 @@ class _Branches:
         try:
             while True:
                 while self._waiting and (limit is None or len(self._running) < limit):
-                    await self._start(self._waiting.popleft())
+                    if (done := self._started(self._waiting.popleft())) is not None:
+                        await self._publish([done])
                 if not self._running:
                     break
                 await self._woken.wait()
                 self._woken.clear()
-                while self._ended:
-                    step = self._ended.popleft()
-                    await self._settle(step, self._running.pop(step))
+                outcomes = [done for step in self._ended if (done := self._outcome(step)) is not None]
+                self._ended.clear()
+                if outcomes:
+                    await self._publish(outcomes)
         finally:
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def _start(self, step: Step) -> None:
+    def _started(self, step: Step) -> tuple[Step, Outcome] | None:
+        """Start a step; the outcome of one that never waits, which is published before the next one starts."""
         drive = self._drive
         if drive.listener is not None:
             drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
         try:
-            outcome = run_step(drive, step)
+            ran = run_step(drive, step)
         except NodeError as error:
-            await self._failed(step, error)
-            return
-        if isinstance(outcome, Published):
-            await self._publish(step, outcome)
-            return
-        task = asyncio.ensure_future(outcome)
-        self._running[step] = task
-        task.add_done_callback(lambda _: self._note(step))
+            return step, drive.failed(step, error)
+        if isinstance(ran, Published):
+            return step, ran
+        task = self._running[step] = asyncio.ensure_future(ran)
+        task.add_done_callback(partial(self._note, step))
+        return None
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: Step, _: object) -> None:
         self._ended.append(step)
         self._woken.set()
 
-    async def _settle(self, step: Step, task: asyncio.Future[Published]) -> None:
+    def _outcome(self, step: Step) -> tuple[Step, Outcome] | None:
+        task = self._running.pop(step)
         if task.cancelled() and self._cancelled:
-            return
+            return None
         try:
-            outcome = task.result()
+            return step, task.result()
         except StepLimit as limit:
             self._drive.hold(limit)
+            return None
         except NodeError as error:
-            await self._failed(step, error)
-        else:
-            await self._publish(step, outcome)
+            return step, self._drive.failed(step, error)
 
-    async def _publish(self, step: Step, outcome: Published) -> None:
+    async def _publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
         drive = self._drive
-        await drive.publish(step, outcome)
-        if drive.session.activation is not None:
-            self._waiting.extend(follows(drive.plan, drive.session, step))
-
-    async def _failed(self, step: Step, error: NodeError) -> None:
-        drive = self._drive
-        await drive.fail(step, error)
+        await drive.publish(outcomes)
         opened = drive.session.activation
-        if opened is not None and drive.plan.closure(opened).policy == "cancel_siblings":
+        if opened is None:
+            return
+        self._waiting.extend(follows(drive.plan, drive.session, [step for step, _ in outcomes]))
+        if opened.marks and drive.plan.closure(opened).policy == "cancel_siblings":
             self._cancelled = True
             self._waiting.clear()
             for task in self._running.values():
