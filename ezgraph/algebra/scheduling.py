@@ -201,6 +201,8 @@ def sources_of(closure: Closure, activation: Activation, place: Place) -> Iterat
 
 def depth_of(closure: Closure, activation: Activation, place: Place) -> int:
     """One more than the deepest row before it, or than the step that opened the activation.  Rule E9."""
+    if not closure.before[place[0]]:
+        return 1 + activation.depth
     rows = activation.rows
     return 1 + max((rows[source].depth for source in sources_of(closure, activation, place)), default=activation.depth)
 
@@ -236,13 +238,14 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen:
     activation = session.activation
     if activation is None:
         return Seen(session.cells, session.results, session.series)
-    closure, rows, item = plan.closure(activation), activation.rows, step.item
+    closure, rows, item, cells = plan.closure(activation), activation.rows, step.item, session.cells
     line = closure.ancestors[step.node]
+    if not line:
+        if item is not None and activation.inputs is not None:
+            cells = {**cells, step.node: activation.inputs[item]}
+        return Seen(cells, {}, {})
     results: dict[str, object] = {}
     series: dict[str, tuple[object, ...]] = {}
-    cells = session.cells
-    if item is not None and activation.inputs is not None and step.node in activation.roots:
-        cells = {**cells, step.node: activation.inputs[item]}
     for source in line:
         if source not in closure.each:
             row = rows[source, None]

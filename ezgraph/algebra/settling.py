@@ -305,9 +305,13 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
     closure, rows, items = plan.closure(activation), activation.rows, items_of(activation)
     cells: dict[str, object] = {}
     usage: dict[str, Usage] = {}
+    outputs: dict[str, list[object]] = {worker: [] for worker in (*closure.each, *closure.once)}
     for place in closure.places(items):
-        cells.update(rows[place].cells)
-        for node, spent in rows[place].usage.items():
+        row = rows[place]
+        outputs[row.node].append(row.output)
+        if row.cells:
+            cells.update(row.cells)
+        for node, spent in row.usage.items():
             usage[node] = usage[node] + spent if node in usage else spent
     stage, results, series = closure.stage, dict[str, object](), dict[str, tuple[object, ...]]()
     if stage is None:
@@ -316,9 +320,9 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
         head = Head(stage, owed=True, run=run + 1, depth=depth_of(closure, activation, (stage, None)))
         for worker in closure.ancestors[stage]:
             if worker in closure.each:
-                series[worker] = tuple(rows[worker, item].output for item in range(items))
+                series[worker] = tuple(outputs[worker])
             else:
-                results[worker] = rows[worker, None].output
+                (results[worker],) = outputs[worker]
     return _delta(
         session,
         head=head,

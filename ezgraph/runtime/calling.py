@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -91,7 +91,7 @@ async def _run(  # noqa: PLR0913, PLR0917  facts of one call
     cells = {**ctx._seen.cells, **ctx._staged, spec.id: state}
     called: Context[Any, Any] = Context(drive, spec, ctx._step, Seen(cells, {}, {}), None)
     called._called = True
-    ran: Published | Awaitable[Published] = run_node(called)
+    ran = run_node(called)
     published = ran if isinstance(ran, Published) else await ran
     output = published.answer.output if isinstance(published.answer, Yielded) else None
     done = Done(output, published.cells.get(spec.id, state), published.usage)

@@ -195,7 +195,7 @@ class _Branches:
     def __init__(self, drive: Drive, steps: Iterable[Step]) -> None:
         self._drive = drive
         self._waiting = deque(steps)
-        self._running: dict[Step, asyncio.Future[Published]] = {}
+        self._running: dict[Step, asyncio.Task[Published]] = {}
         self._ended: deque[Step] = deque()
         self._woken = asyncio.Event()
         self._cancelled = False
@@ -231,7 +231,7 @@ class _Branches:
             return step, drive.failed(step, error)
         if isinstance(ran, Published):
             return step, ran
-        task = self._running[step] = asyncio.ensure_future(ran)
+        task = self._running[step] = asyncio.create_task(ran)
         task.add_done_callback(partial(self._note, step))
         return None
 

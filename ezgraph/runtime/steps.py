@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from ezgraph.algebra.acceptance import of_loop, of_run
@@ -31,7 +31,7 @@ BREACHES: Final = (OwnershipError, RoutingError, ConflictError, ReplayMismatch)
 """What no error hook is asked about: the author's own breach of the rules.  Rule G1."""
 
 
-def run_step(drive: Drive, step: Step) -> Published | Awaitable[Published]:
+def run_step(drive: Drive, step: Step) -> Published | Coroutine[Any, Any, Published]:
     """Run a node once and give its outcome, or the promise of it; nothing is published here.
 
     A function that waits for nothing has run when this returns: it costs no coroutine.
@@ -42,7 +42,7 @@ def run_step(drive: Drive, step: Step) -> Published | Awaitable[Published]:
     return run_node(context_of(drive, drive.plan.nodes[step.node], step))
 
 
-def run_node(ctx: Context[Any, Any]) -> Published | Awaitable[Published]:
+def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Published]:
     """Run the node that `ctx` is for; as `run_step`."""
     spec = ctx._spec
     run = spec.run
