@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ezgraph.activations import Activation, Place
 from ezgraph.arguments import Parameters
@@ -110,6 +110,8 @@ class NodeSpec:
         rounds: Model messages allowed in one run.
         seed: The instruction that an empty history begins with.
         timeout: Seconds that one run may take, or None.
+        tended: Whether something is to be done around its work: an end, an error hook, `on_exit`.
+        waits: Whether a run is a coroutine; a plain function that needs no tending is just called.
     """
 
     id: str
@@ -134,6 +136,16 @@ class NodeSpec:
     rounds: int
     seed: str | None
     timeout: float | None
+    tended: bool = field(init=False)
+    waits: bool = field(init=False)
+
+    @tended.default
+    def _is_tended(self) -> bool:
+        return self.on_exit or self.timeout is not None or self.rescue is not None
+
+    @waits.default
+    def _is_waiting(self) -> bool:
+        return self.run is None or self.run.awaits or self.run.blocking or self.tended
 
     def check_state(self, writer: str, value: object, item: int | None = None) -> None:
         """Refuse a value that is not of the state type, where it is written or, with `item`, given as an input.

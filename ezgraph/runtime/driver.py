@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, Never, final
 
 from ezgraph.activations import Place
@@ -196,7 +195,7 @@ class _Branches:
         self._drive = drive
         self._waiting = deque(steps)
         self._running: dict[Step, asyncio.Task[Published]] = {}
-        self._ended: deque[Step] = deque()
+        self._ended: list[Step] = []
         self._woken = asyncio.Event()
         self._cancelled = False
 
@@ -211,31 +210,40 @@ class _Branches:
                     break
                 await self._woken.wait()
                 self._woken.clear()
-                outcomes = [done for step in self._ended if (done := self._outcome(step)) is not None]
-                self._ended.clear()
+                ended, self._ended = self._ended, []
+                outcomes = [done for step in ended if (done := self._outcome(step)) is not None]
                 if outcomes:
                     await self._publish(outcomes)
         finally:
-            for task in self._running.values():
-                task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await self._stop()
 
     def _started(self, step: Step) -> tuple[Step, Outcome] | None:
         """Start a step; the outcome of one that never waits, which is published before the next one starts."""
         drive = self._drive
         if drive.listener is not None:
             drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
+        if drive.plan.nodes[step.node].waits:
+            self._running[step] = asyncio.create_task(self._branch(step))
+            return None
         try:
             ran = run_step(drive, step)
         except NodeError as error:
             return step, drive.failed(step, error)
         if isinstance(ran, Published):
             return step, ran
-        task = self._running[step] = asyncio.create_task(ran)
-        task.add_done_callback(partial(self._note, step))
+        task = self._running[step] = asyncio.create_task(ran)  # a plain function that gave a promise
+        task.add_done_callback(lambda _: self._note(step))
         return None
 
-    def _note(self, step: Step, _: object) -> None:
+    async def _branch(self, step: Step) -> Published:
+        """Run a step and say that it has ended, which costs less than a callback."""
+        try:
+            ran = run_step(self._drive, step)
+            return ran if isinstance(ran, Published) else await ran
+        finally:
+            self._note(step)
+
+    def _note(self, step: Step) -> None:
         self._ended.append(step)
         self._woken.set()
 
@@ -261,5 +269,11 @@ class _Branches:
         if opened.marks and drive.plan.closure(opened).policy == "cancel_siblings":
             self._cancelled = True
             self._waiting.clear()
-            for task in self._running.values():
-                task.cancel()  # one that ends well all the same is kept
+            await self._stop()
+            self._ended = list(self._running)  # what ended well all the same is kept
+            self._woken.set()
+
+    async def _stop(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)

@@ -46,10 +46,9 @@ def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Publishe
     """Run the node that `ctx` is for; as `run_step`."""
     spec = ctx._spec
     run = spec.run
-    tended = spec.on_exit or spec.timeout is not None or spec.rescue is not None
-    if run is None or run.awaits or run.blocking or tended:
+    if run is None or spec.waits:
         work = work_of(ctx)
-        return _tended(ctx, work) if tended else work
+        return _tended(ctx, work) if spec.tended else work
     try:
         response = run.call(ctx)
         if type(response) in run.kinds or not inspect.isawaitable(response):
