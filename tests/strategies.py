@@ -286,7 +286,13 @@ def said(of: Kept) -> st.SearchStrategy[Said]:
         st.builds(Said, st.just("ended"), st.text()),
         st.builds(Said, st.just("go"), **routed),
         st.builds(Said, st.just("direct_to"), st.text(), **routed),
-        st.builds(Said, st.just("fanout"), inputs=st.none() | _one(_lists({name: of.states[name] for name in WORKERS})), **fans, **effects),
+        st.builds(
+            Said,
+            st.just("fanout"),
+            inputs=st.none() | _one(_lists({name: of.states[name] for name in WORKERS})),
+            **fans,
+            **effects,
+        ),
         st.builds(Said, st.just("task_result"), value=_one(of.answers), **effects),
     )
 

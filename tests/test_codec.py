@@ -325,7 +325,11 @@ OPENED = GOOD + ',"opened":{"id":1,"parent":"Intake","depth":1,'
         (GOOD + ',"notes":[{"node":"Check","item":null}]}', "$.notes[0].at", "missing, expected"),
         (NOTED + '"outcome":{"kind":"stop"}}]}', "$.notes[0].outcome.kind", 'got "stop"'),
         (NOTED + '"outcome":{"kind":"go","target":"Check"}}]}', "$.notes[0].outcome.target", 'got "Check"'),
-        (NOTED + '"outcome":{"kind":"fanout","workers":["Intake"]}}]}', "$.notes[0].outcome.workers[0]", 'got "Intake"'),
+        (
+            NOTED + '"outcome":{"kind":"fanout","workers":["Intake"]}}]}',
+            "$.notes[0].outcome.workers[0]",
+            'got "Intake"',
+        ),
         (
             NOTED + '"outcome":{"kind":"fanout","workers":["Check"],"inputs":{"Check":["x"]}}}]}',
             "$.notes[0].outcome.inputs.Check[0]",

@@ -595,7 +595,9 @@ class Subtext(str):
 @pytest.mark.parametrize(("origin", "placement"), TABLE)
 def test_b6_what_is_no_response_is_refused_everywhere(origin: Origin, placement: Placement, value: Any) -> None:
     """Rule B6: exactly the types of the table, no subclass, no truthy stand-in."""
-    with pytest.raises(OwnershipError, match=re.escape(f"N.h returned {value!r}: {an(origin)} in {placement}")) as caught:
+    with pytest.raises(
+        OwnershipError, match=re.escape(f"N.h returned {value!r}: {an(origin)} in {placement}")
+    ) as caught:
         check_ownership("N", placement, origin, "h", value)
     assert caught.value.response is value
 

@@ -19,6 +19,7 @@ from ezgraph import (
     BranchFailed,
     Context,
     Conversation,
+    DefinitionError,
     Direct,
     DirectTo,
     Fanout,
@@ -237,7 +238,7 @@ class Talk(Conversation[None]):
         self.answer = answer
 
     @tool
-    def act(self, ctx: StageContext[None]) -> Go[Breaks] | DirectTo[Breaks | Talk] | Stay | TaskResult[Any]:
+    def act(self, ctx: StageContext[None]) -> Go[Breaks] | DirectTo[Breaks | Talk] | Stay | TaskResult[str]:
         """Act."""
         answer: Stay = self.answer
         return answer
@@ -299,34 +300,74 @@ class Estimate:
     parts: tuple[int, ...] = ()
 
 
+class Gives(Conversation[None]):
+    """Gives a task result, of the type that the test declares."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    @tool
+    def act(self, ctx: StageContext[None]) -> TaskResult[Any]:
+        """Act."""
+        return task_result(self.value)
+
+
+def giving(value: object, declared: Any) -> CompiledGraph:
+    Gives.act.__annotations__["return"] = TaskResult[declared]
+    return Graph("g", entry=Gives).stages(Gives(value)).compile(model=ScriptedModel(call("act")))
+
+
 @pytest.mark.parametrize(
-    ("value", "reply"),
+    ("value", "declared", "reply"),
     [
-        ("seven", "seven"),
-        (7, "7"),
-        (True, "true"),
-        (None, "null"),
-        (("a", 1), '["a",1]'),
-        ({"a": "é"}, '{"a":"é"}'),
-        (Estimate(Decimal("1.50"), (1, 2)), '{"amount":"1.50","parts":[1,2]}'),
-        (Note("x"), '{"text":"x"}'),
+        ("seven", str, "seven"),
+        (7, int, "7"),
+        (True, bool, "true"),
+        (None, int | None, "null"),
+        (("a", 1), tuple[str, int], '["a",1]'),
+        (Estimate(Decimal("1.50"), (1, 2)), Estimate, '{"amount":"1.50","parts":[1,2]}'),
+        (Note("x"), Note, '{"text":"x"}'),
     ],
     ids=repr,
 )
-def test_a6_a_stage_replies_with_its_task_result(value: object, reply: str) -> None:
+def test_a6_a_stage_replies_with_its_task_result(value: object, declared: Any, reply: str) -> None:
     """Rule A6: as it is if a text, else as its JSON."""
-    app = talk(task_result(value), call("act"))
+    app = giving(value, declared)
     assert app.invoke("hi", session="s").reply == reply
     assert spoken(app.load("s").histories["default"])[-2:] == ["tool#s1.1: accepted", f"assistant: {reply}"]
 
 
+@pytest.mark.parametrize("declared", [Any, object, dict[str, str], int | str], ids=str)
+def test_f2_a_task_result_that_no_journal_can_keep_does_not_compile(declared: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"Gives\.act: (TaskResult|may give TaskResult).*\[output-type\]"):
+        giving(None, declared)
+
+
+def test_f2_a_task_result_of_another_type_than_declared_is_an_error() -> None:
+    with pytest.raises(OutputError, match=r"Gives\.act declares a task_result of int at \$, and gave str"):
+        giving("seven", int).invoke("hi", session="s")
+
+
+class Rescued(GraphNode[None]):
+    """Breaks, and comes to a task result instead."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def run(self, ctx: StageContext[None]) -> Direct:
+        raise ValueError("broken")
+
+    def on_error(self, ctx: StageContext[None], error: Exception) -> TaskResult[Any]:
+        return task_result(self.value)
+
+
 @pytest.mark.parametrize(("value", "why"), [(object(), "unsupported"), ({1j: 1}, "only dicts")], ids=["object", "keys"])
 def test_a6_a_task_result_without_json_is_an_error(value: object, why: str) -> None:
-    app = talk(task_result(value), call("act"))
-    told = r"Talk gave task_result\(.*\), which has no JSON to reply with: (?i:.*" + why
+    app = Graph("g", entry=Rescued).stages(Rescued(value)).compile()
+    told = r"Rescued gave task_result\(.*\), which has no JSON to reply with: (?i:.*" + why
     with pytest.raises(OutputError, match=told + r".*)\. Let its on_response return a text for it\.") as caught:
         app.invoke("hi", session="s")
-    assert caught.value.node == "Talk"
+    assert caught.value.node == "Rescued"
     assert caught.value.__cause__ is not None
 
 

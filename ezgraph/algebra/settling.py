@@ -190,7 +190,9 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
             case _:
                 pass  # Continue: the turn ends with no reply
         after = Head(cursor, run=head.run + 1)
-    limits, forgets = None if head.before is None else session.limits, is_journalled(session)
+    limits, forgets = None, bool(session.journal)
+    if head.before is not None:
+        limits, forgets = session.limits, is_journalled(session)
     if opened is not None and is_whole(plan, opened):
         closed = _closed(plan, session, opened, opened.id)
         return Transition(

@@ -60,7 +60,7 @@ class OwnershipError(NodeError):
         self.response, self.allowed = response, tuple(allowed)
         super().__init__(
             node,
-            f"{node}.{handler} returned {response!r}: a {origin} in {placement} placement may return "
+            f"{node}.{handler} returned {response!r}: {'an' if origin[0] in 'aeiou' else 'a'} {origin} in {placement} placement may return "
             f"{', '.join(allowed)}. {mend}",
         )
 

@@ -286,7 +286,9 @@ def _unshared(session: Session) -> Session:
     """The session with mappings of its own: a store may go on with those it has."""
     opened = session.activation
     if opened is not None:
-        opened = replace(opened, rows=Rows(replace(row, cells={**row.cells}) for row in opened.rows.values()))
+        opened = replace(
+            opened, rows=Rows(replace(row, cells={**row.cells}, usage={**row.usage}) for row in opened.rows.values())
+        )
     return replace(
         session,
         cells={**session.cells},

@@ -166,7 +166,7 @@ def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: A
     check_response(ctx._plan, spec, run, response)
     if response is not None and response.usage is not None:
         ctx._spend(response.usage)
-    return _outcome(ctx, of_run(spec, response))
+    return Published(of_run(spec, response), ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
 
 
 def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
