@@ -261,7 +261,8 @@ def _all_rows(of: Kept) -> st.SearchStrategy[list[Row]]:
 @st.composite
 def activations(draw: st.DrawFn, of: Kept) -> Activation:
     """Open parallel work: a scatter over inputs (none of them, too), or another opening."""
-    roots, inputs = WORKERS, None
+    roots: tuple[str, ...] = WORKERS
+    inputs: tuple[Any, ...] | None = None
     if draw(st.booleans()):
         root = draw(st.sampled_from(WORKERS))
         roots, inputs = (root,), tuple(draw(st.lists(of.states[root][1], max_size=3)))

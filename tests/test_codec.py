@@ -27,8 +27,8 @@ from strategies import (
     typed_values,
 )
 
-from ezgraph.errors import CorruptSession, EzGraphError, StateTypeError, WrongGraph
 from ezgraph.activations import Activation, Place, Row, Rows
+from ezgraph.errors import CorruptSession, EzGraphError, StateTypeError, WrongGraph
 from ezgraph.histories import Addition
 from ezgraph.messages import Usage, user
 from ezgraph.notes import Note, Said
@@ -470,7 +470,7 @@ def test_e12_a_jobs_entry_is_the_one_worker_that_may_be_the_cursor() -> None:
         "c-17",
         "claims",
         1,
-        Head("Check", True, before=Head("Check")),
+        Head("Check", owed=True, before=Head("Check")),
         opened=Activation(1, "Check", ("Check",), 0),
     )
     text = codec.encode(delta)

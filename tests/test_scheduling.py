@@ -31,9 +31,11 @@ from ezgraph import (
     finish,
     go,
 )
+from ezgraph.activations import Rows
 from ezgraph.algebra.scheduling import (
     Step,
     begun,
+    follows,
     held,
     is_completed,
     is_enabled,
@@ -193,19 +195,24 @@ def plan(declared: Declared, *, by_edges: Sequence[str] = (), at_end: Any = "com
 # ------------------------------------------------------------ driving
 
 
-def published(answer: Answer, **cells: object) -> Published:
-    return Published(answer, dict(cells), {}, Usage(requests=1))
+def published(answer: Answer, node: str = "Start", **cells: object) -> Published:
+    return Published(answer, dict(cells), {}, {node: Usage(requests=1)})
 
 
 def worked(name: str) -> Published:
-    return published(Yielded(name.lower()), **{name: Mark(name)})
+    return published(Yielded(name.lower()), name, **{name: Mark(name)})
 
 
 def settled(on: Plan, session: Session, step: Step, outcome: Outcome) -> Session:
+    """After an outcome; what `follows` says of it is what `ready` says more than before.  Rule L7."""
     transition = settle(on, session, step, outcome)
     assert transition is not None
     assert transition.delta.revision == session.revision + 1
-    return apply(session, transition.delta)
+    after = apply(session, transition.delta)
+    if session.activation is not None and not after.head.raised:
+        more = set(ready(on, session)) - {step} | set(follows(on, after, [step]))
+        assert set(ready(on, after)) == (more if after.activation is not None else set(follows(on, after, [step])))
+    return after
 
 
 def started(on: Plan, step_limit: int = 25) -> Session:
@@ -241,7 +248,7 @@ def check_state(declared: Declared, on: Plan, session: Session, roots: Sequence[
     inside = declared.inside(roots)
     activation = session.activation
     assert activation is not None
-    assert set(activation.rows) == done
+    assert set(activation.rows) == {(node, None) for node in done}
     expected = [w for w in declared.order(inside) if w not in done and declared.before(w, inside) <= done]
     steps = ready(on, session)
     assert [step.node for step in steps] == expected
@@ -250,7 +257,9 @@ def check_state(declared: Declared, on: Plan, session: Session, roots: Sequence[
         step = Step(activation.id, worker, 0)
         assert is_enabled(on, session, step) == (worker in expected)
     for worker in expected:
-        cells, results = seen_by(on, session, activation, worker)
+        seen = seen_by(on, session, Step(activation.id, worker, 0))
+        cells, results = seen.cells, seen.results
+        assert not seen.series
         line = declared.ancestors(worker, inside)
         assert dict(results) == {w: w.lower() for w in line}
         assert dict(cells) == {w: Mark(w) for w in line}
@@ -342,7 +351,7 @@ def test_e5_failures_leave_their_marks_and_recovery_runs_what_is_missing(
         steps = ready(on, session)
         if not steps:
             assert failed
-            assert session.activation.marks == failed
+            assert session.activation.marks == {(node, None) for node in failed}
             blocked = {w for w in inside if w not in rows}
             assert all(w in failed or declared.ancestors(w, inside) & failed for w in blocked)
             left = work_left(on, session)
@@ -378,7 +387,7 @@ def test_e9_the_limit_bounds_the_longest_chain(opening_of: tuple[Declared, tuple
         session = settled(on, session, steps[-1], worked(steps[-1].node))
     if deep:
         assert session.activation is not None
-        assert set(session.activation.rows) == inside - deep
+        assert {node for node, _ in session.activation.rows} == inside - deep
         assert tuple(held(on, session)) == tuple(
             w for w in declared.order(inside) if w in deep and not declared.before(w, inside) & deep
         )
@@ -426,7 +435,7 @@ def test_e4_a_slow_sibling_does_not_delay_the_next_node_of_a_fast_branch() -> No
         "Join waits to be joined",
     )
     assert session.activation is not None
-    assert work_left(on, replace(session, activation=replace(session.activation, rows={}))) == (
+    assert work_left(on, replace(session, activation=replace(session.activation, rows=Rows()))) == (
         "branch A, opened by Start, has not finished",
         "branch B, opened by Start, has not finished",
         "C waits for B",

@@ -58,9 +58,10 @@ class OwnershipError(NodeError):
     ) -> None:
         self.placement, self.origin, self.handler = placement, origin, handler
         self.response, self.allowed = response, tuple(allowed)
+        an = "an" if origin.startswith("error") else "a"
         super().__init__(
             node,
-            f"{node}.{handler} returned {response!r}: {'an' if origin[0] in 'aeiou' else 'a'} {origin} in {placement} placement may return "
+            f"{node}.{handler} returned {response!r}: {an} {origin} in {placement} placement may return "
             f"{', '.join(allowed)}. {mend}",
         )
 
