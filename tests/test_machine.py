@@ -1,8 +1,8 @@
 """The state machine, tested by a state machine: the real executor against a reckoning with dicts and sets.
 
-Turns, failures, cancellations at every await, crashes at every commit and recoveries, over one SQLite file; journals are
-the business of test_crashes.  Rules A5,
-A8, A9, C2, D3, E2 to E5, E9, F5, G3, G4, G6, G9, L3; FIELD K2, H10.
+Turns, failures, cancellations at every await, crashes at every commit and recoveries, over one SQLite file; what a
+journal keeps is the business of `test_crashes`.  Rules A5, A8, A9, C2, D3, E2 to E5, E9, F5, G3, G4, G6, G9, L3; FIELD
+K2, H10.
 """
 
 from __future__ import annotations
