@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from ezgraph.activations import Activation, Place
 from ezgraph.arguments import Parameters
@@ -82,6 +82,14 @@ class Tool:
     key: str
 
 
+def _is_tended(spec: NodeSpec) -> bool:
+    return spec.on_exit or spec.timeout is not None or spec.rescue is not None
+
+
+def _is_waiting(spec: NodeSpec) -> bool:
+    return spec.run is None or spec.run.awaits or spec.run.blocking or spec.tended
+
+
 @final
 @frozen(eq=False)
 class NodeSpec:
@@ -136,16 +144,8 @@ class NodeSpec:
     rounds: int
     seed: str | None
     timeout: float | None
-    tended: bool = field(init=False)
-    waits: bool = field(init=False)
-
-    @tended.default
-    def _is_tended(self) -> bool:
-        return self.on_exit or self.timeout is not None or self.rescue is not None
-
-    @waits.default
-    def _is_waiting(self) -> bool:
-        return self.run is None or self.run.awaits or self.run.blocking or self.tended
+    tended: bool = field(init=False, default=Factory(_is_tended, takes_self=True))
+    waits: bool = field(init=False, default=Factory(_is_waiting, takes_self=True))
 
     def check_state(self, writer: str, value: object, item: int | None = None) -> None:
         """Refuse a value that is not of the state type, where it is written or, with `item`, given as an input.
@@ -291,7 +291,7 @@ class Topology:
                 each.append(node)
         after = {w: tuple(n for n in workers if w in before[n]) for w in workers}
         once = tuple(w for w in workers if w not in each)
-        named = [self.policies[n] for n in seen if n in self.policies]
+        named: list[OnFailure] = [self.policies[n] for n in seen if n in self.policies]
         policy: OnFailure = named[0] if named else "finish_siblings"
         return Closure(tuple(each), once, stage, before, after, ancestors, policy)
 

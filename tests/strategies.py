@@ -233,7 +233,7 @@ def _one(types: Mapping[str, Typed]) -> st.SearchStrategy[dict[str, Any]]:
     return st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in types.items()))
 
 
-spending = st.dictionaries(st.sampled_from(NODES), usages, max_size=2)
+spending: st.SearchStrategy[dict[str, Usage]] = st.dictionaries(st.sampled_from(NODES), usages, max_size=2)
 
 
 def _heads(cursors: tuple[str, ...], before: st.SearchStrategy[Head | None]) -> st.SearchStrategy[Head]:

@@ -498,6 +498,7 @@ def test_l4_no_inputs_and_no_scatter_are_two_things() -> None:
         opened = Activation(1, "Intake", ("Check",), 1, inputs=inputs)
         again = loaded(codec, codec.encode(Delta("c-17", "claims", 1, opened=opened))).opened
         assert again == opened
+        assert again is not None
         assert again.inputs == inputs
 
 
