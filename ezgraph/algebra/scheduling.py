@@ -230,14 +230,15 @@ class Seen(Struct, frozen=True, gc=False):
     series: Mapping[str, tuple[object, ...]]
 
 
-def seen_by(plan: Plan, session: Session, step: Step) -> Seen:
+def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     """What stood when the activation opened, what the step comes after, and its own input; nothing else that landed.
 
-    Rules E4, E6.  What a per-item worker saves is for its own run, and its input is for nobody else.
+    Where no activation is open that is the session as it is.  Rules E4, E6.  What a per-item worker saves is for its
+    own run, and its input is for nobody else.
     """
     activation = session.activation
     if activation is None:
-        return Seen(session.cells, session.results, session.series)
+        return session
     closure, rows, item, cells = plan.closure(activation), activation.rows, step.item, session.cells
     line = closure.ancestors[step.node]
     if not line:

@@ -14,7 +14,7 @@ from ezgraph.errors import InvalidResponse, NoResult, StateTypeError, StepOver
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
-from ezgraph.session import CONTEXT
+from ezgraph.session import CONTEXT, Session
 
 if TYPE_CHECKING:
     from ezgraph.algebra.scheduling import Seen, Step
@@ -52,7 +52,9 @@ class Context(Generic[State, Shared_co]):
         "_step",
     )
 
-    def __init__(self, drive: Drive, spec: NodeSpec, step: Step, seen: Seen, incoming: Message | None) -> None:
+    def __init__(
+        self, drive: Drive, spec: NodeSpec, step: Step, seen: Seen | Session, incoming: Message | None
+    ) -> None:
         self._drive, self._plan, self._session = drive, drive.plan, drive.session
         self._spec, self._step, self._seen, self._incoming = spec, step, seen, incoming
         self._staged: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ezgraph.algebra.acceptance import of_loop, of_run
 from ezgraph.algebra.ownership import check_response
-from ezgraph.algebra.scheduling import Seen, Step, seen_by
+from ezgraph.algebra.scheduling import Step, seen_by
 from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
 from ezgraph.errors import (
     ConflictError,
@@ -66,12 +66,10 @@ def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Publishe
 def context_of(drive: Drive, spec: NodeSpec, step: Step) -> Context[Any, Any]:
     """What the node is handed.  Rules B3, E4."""
     session = drive.session
-    if session.activation is not None:
+    if spec.placement == "internal":
         return Context(drive, spec, step, seen_by(drive.plan, session, step), None)
-    head, seen = session.head, Seen(session.cells, session.results, session.series)
-    if spec.placement == "internal":  # a job's entry
-        return Context(drive, spec, step, seen, None)
-    ctx: StageContext[Any, Any] = StageContext(drive, spec, step, seen, head.incoming)
+    head = session.head
+    ctx: StageContext[Any, Any] = StageContext(drive, spec, step, session, head.incoming)
     if head.before is not None and head.incoming is not None:
         ctx._add(spec.space, head.incoming)
     return ctx
