@@ -600,3 +600,65 @@ def test_e12_an_entry_that_raises_leaves_nothing_open(store: Any) -> None:
     BROKEN.clear()
     assert app.recover("j").status == "completed"
     assert ENTERED == {"Fetch": 2, "Double": 2}
+
+
+# ------------------------------------------------------------------------------------------------- a store that waits
+
+
+class Patient:
+    """A store that answers later, as one over a network does."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+
+    async def load(self, session: str, codec: Any, /) -> Any:
+        await asyncio.sleep(0)
+        return self.inner.load(session, codec)
+
+    async def commit(self, after: Any, delta: Any, codec: Any, /) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.inner.commit(after, delta, codec)
+
+
+class Calls(Worker[None, int]):
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        return task_result(sum(await ctx.call_all(Price, [1, 2, 3])))
+
+
+class Fails(Worker[None, int]):
+    async def run(self, ctx: Context[None]) -> TaskResult[int]:
+        for _ in range(WAITS[0]):
+            await asyncio.sleep(0)
+        entered("Fails")
+        return task_result(1)
+
+
+WAITS = [0]
+
+
+class Opens(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Calls | Fails]:
+        return fanout(Calls, Fails)
+
+
+class Ends(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(f"{ctx.result(Calls)} {ctx.result(Fails)}")
+
+
+@pytest.mark.parametrize("waits", range(14))
+def test_g3_a_commit_that_a_cancelled_branch_began_stands(waits: int) -> None:
+    """Rules E5, F2: a sibling fails while another branch writes to its journal; nothing that was written is lost."""
+    graph = Graph("g", entry=Opens).stages(Ends).workers(Calls, Fails, Price)
+    app = graph.join((Calls, Fails), to=Ends, on_failure="cancel_siblings").compile(store=Patient())
+    WAITS[0] = waits
+    BROKEN.add("Fails")
+    with pytest.raises(BranchFailed, match="Fails is broken"):
+        app.invoke("x", session="s")
+    noted = sum(len(notes) for notes in app.load("s").journal.values())
+    BROKEN.clear()
+    again = Counter(ENTERED)
+    assert app.recover("s").reply == "12 1"
+    calls = sum(count for who, count in (ENTERED - again).items() if who.startswith("Price"))
+    assert calls in (0, 3 - noted)

@@ -18,7 +18,7 @@ from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StepLimit
 from ezgraph.messages import Usage
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
-from ezgraph.runtime.awaiting import shielded
+from ezgraph.runtime.awaiting import ended, shielded
 from ezgraph.runtime.calling import call_workers
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
@@ -104,9 +104,16 @@ class Drive:
         """Add `delta` to the session, once the store has it.  A commit that has begun is shielded.  Rule G3."""
         after = apply(self.session, delta)
         pending = self._store.commit(after, delta, self._codec)
-        if pending is not None:
-            await shielded(pending)
-        self.session = after
+        if pending is None:
+            self.session = after
+            return
+        writing = asyncio.ensure_future(pending)
+        try:
+            await ended(writing)
+        finally:  # a branch that is cancelled meanwhile has written all the same, and its siblings go on from there
+            if not writing.cancelled() and writing.exception() is None:
+                self.session = after
+        writing.result()
 
     async def publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
         """Settle outcomes of branches and commit what they come to, in one write."""
@@ -123,6 +130,8 @@ class Drive:
     def failed(self, step: Step, error: NodeError) -> Failed:
         """What a branch that raised comes to.  Rule E5."""
         self._failures[step.place] = error
+        if step.item is not None:
+            error.add_note(f"in item {step.item}")
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error, step.item))
         return failure(error)
