@@ -14,8 +14,8 @@ class Said(Struct, frozen=True, gc=False):
     """A finished tool call's outcome, as a journal keeps it: nodes by id, values by what they are of.
 
     Attributes:
-        kind: Which response, or `ended`.
-        text: Of `stay`, `direct`, `direct_to`, `finish`, `ended`.
+        kind: Which response.
+        text: Of `stay`, `direct`, `direct_to`, `finish`.
         target: Of a `go` or `direct_to`.
         state: What `with_state` was given, by the target's id.
         message: What `with_message` was given.
@@ -27,7 +27,7 @@ class Said(Struct, frozen=True, gc=False):
         messages: What `with_messages` was given.
     """
 
-    kind: Literal["stay", "go", "fanout", "direct", "direct_to", "finish", "task_result", "ended", ""]
+    kind: Literal["stay", "go", "fanout", "direct", "direct_to", "finish", "task_result", ""]
     text: str = ""
     target: str = ""
     state: dict[str, object] = {}

@@ -284,7 +284,6 @@ def said(of: Kept) -> st.SearchStrategy[Said]:
     fans = {"workers": st.lists(st.sampled_from(WORKERS), min_size=1, max_size=2).map(tuple)}
     return st.one_of(
         *texts,
-        st.builds(Said, st.just("ended"), st.text()),
         st.builds(Said, st.just("go"), **routed),
         st.builds(Said, st.just("direct_to"), st.text(), **routed),
         st.builds(

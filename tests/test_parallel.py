@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from ezgraph import (
     StateTypeError,
     StepFailed,
     StepLimit,
+    StepOver,
     TaskResult,
     UndeclaredRoute,
     UnfinishedWork,
@@ -420,6 +422,65 @@ def test_e11_a_call_that_cannot_be_is_refused(call: Any, told: str) -> None:
     app = Graph("g", entry=Caller).stages(Calm).workers(Price, Deep).compile()
     with pytest.raises(NodeError, match=told):
         app.invoke("x", session="s")
+
+
+class Again(Worker[int, int]):
+    async def run(self, ctx: Context[int]) -> TaskResult[int]:
+        return task_result(await ctx.call(Again, 1))
+
+
+class Promise(Worker[int, int]):
+    """A plain function that gives a promise."""
+
+    def run(self, ctx: Context[int]) -> Awaitable[TaskResult[int]]:
+        async def later() -> TaskResult[int]:
+            await asyncio.sleep(0)
+            return task_result(ctx.state * ctx.state)
+
+        return later()
+
+
+def test_e11_a_worker_does_not_call_itself() -> None:
+    class Start(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Fanout[Again]:
+            return scatter(Again, [1])
+
+    app = Graph("g", entry=Start).workers(Again).edge(Again, END)
+    with pytest.raises(BranchFailed, match="Again calls itself"):
+        app.compile().invoke("x", session="s")
+
+
+def test_g5_a_plain_worker_may_give_a_promise(store: Any) -> None:
+    class Start(GraphNode[None]):
+        def run(self, ctx: StageContext[None]) -> Fanout[Promise]:
+            return scatter(Promise, [3, 2])
+
+    class End(GraphNode[None]):
+        async def run(self, ctx: StageContext[None]) -> Direct:
+            called = await ctx.call(Promise, 5)
+            return direct(f"{ctx.results(Promise)} {called}")
+
+    app = Graph("g", entry=Start).stages(End).workers(Promise).join((Promise,), to=End).compile(store=store)
+    assert app.invoke("x", session="s").reply == "(9, 4) 25"
+
+
+def test_e11_a_call_after_its_step_is_refused() -> None:
+    kept: list[Any] = []
+
+    class Keeps(GraphNode[None]):
+        async def run(self, ctx: StageContext[None]) -> Direct:
+            kept.append(ctx)
+            return direct("kept")
+
+    app = Graph("g", entry=Keeps).workers(Price).compile()
+
+    async def late() -> None:
+        await app.ainvoke("x", session="s")
+        with pytest.raises(StepOver):
+            await kept[0].call(Price, 1)
+
+    asyncio.run(late())
+    assert not ENTERED
 
 
 def test_e9_a_called_worker_is_one_deeper_and_a_larger_limit_goes_on(store: Any) -> None:

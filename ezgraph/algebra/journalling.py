@@ -12,7 +12,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ezgraph.activations import Place
-from ezgraph.algebra.batch import Ended
 from ezgraph.algebra.scheduling import is_journalled
 from ezgraph.histories import Addition
 from ezgraph.notes import Note, Said
@@ -39,10 +38,8 @@ def noting(session: Session, place: Place, notes: tuple[Note, ...]) -> Delta:
     )
 
 
-def told(plan: Plan, tool: Tool, outcome: Response[Any] | Ended) -> Said:
+def told(plan: Plan, tool: Tool, outcome: Response[Any]) -> Said:
     """A finished call's outcome, as a journal keeps it; its cleanups are of this process and are not kept."""
-    if isinstance(outcome, Ended):
-        return Said("ended", text=outcome.farewell)
     said = Said("", usage=outcome.usage, feedback=outcome.feedback, messages=outcome.messages)
     match outcome:
         case Go() | DirectTo():
@@ -61,10 +58,8 @@ def told(plan: Plan, tool: Tool, outcome: Response[Any] | Ended) -> Said:
             return replace(said, kind=_NAMES[type(outcome)], text=outcome.text)
 
 
-def meant(plan: Plan, said: Said) -> Response[Any] | Ended:
+def meant(plan: Plan, said: Said) -> Response[Any]:
     """The outcome that `told` wrote down."""
-    if said.kind == "ended":
-        return Ended(said.text)
     effects: dict[str, Any] = {"usage": said.usage, "feedback": said.feedback, "messages": said.messages}
     made: Builders
     match said.kind:

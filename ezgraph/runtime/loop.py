@@ -197,7 +197,7 @@ class _Loop:
         cells, adds, spent_before = {**ctx._staged}, {**ctx._adds}, ctx._spent
         ctx._spent = {}
         try:
-            response: Outcome = await self._handled(tool, arguments)
+            response: Response[Any] = await self._handled(tool, arguments)
             if isinstance(response, Builders):
                 self.cleanups.extend(response.cleanups)  # due even where the response is refused
                 for message in response.messages:
