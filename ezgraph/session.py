@@ -95,7 +95,7 @@ class Session(Struct, frozen=True, eq=False, gc=False):
         results: What the workers joined into the cursor's stage yielded, by worker id.  Rule E2.
         series: The same for workers that ran once for each item: their outputs in input order.  Rule E6.
         errors: The error log, outside equality.
-        journal: What unfinished steps have done so far, by place; outside equality, and nobody's to read.  Rule F2.
+        journal: What unfinished steps have done so far, by place; outside equality, and empty for readers.  Rule F2.
     """
 
     id: str

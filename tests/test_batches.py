@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from desk import Joined, Ledger, Left, Note, Other, Right, calls, check_valid, history, spoken
+from kept import journals
 
 from ezgraph import (
     END,
@@ -455,7 +456,7 @@ def test_d6_a_handler_that_raises_fails_the_step(durability: str, notes: int) ->
     assert spoken(session.histories["default"]) == ["user: hi", "assistant: hello"]
     assert [(e.node, e.error, e.text) for e in session.errors] == [("Desk", "StepFailed", str(error))]
     assert session == before
-    assert session.journal == {}
+    assert journals(app) == {}
     assert session.revision == before.revision + notes + 1, "the journal of what ended, the log, and nothing else"
     assert app.unfinished(session) == ()
     assert app.invoke("again", session="s").reply == "bye"

@@ -620,10 +620,15 @@ def test_f2_a_finished_call_runs_again_under_step_and_never_under_call(durabilit
     case = CASES["parcels"]
     _, life = undisturbed(case, durability)
     most: Counter[str] = Counter()
-    visited = [0, 0]
+    visited, journalled = [0, 0], 0
     for at in range(1, life.points.total() + 1):
-        story = case.story(durability=durability).told(at)
-        first, text = story.lives[0], story.found[0]
+        story = case.story(durability=durability)
+        first, (left, _) = story.begin(at), story.look()
+        if left is not None and left.activation is not None:
+            journalled += len(left.journal)
+            assert not left.journal.keys() & left.activation.rows.keys(), "a row drops its journal"
+        assert isinstance(story.begin(0).outcome, Turn)
+        text = story.found[0]
         most |= story.entered
         if first.entered["send"] and token("send") not in text:  # in the desk's second message
             visited[0] += 1
@@ -634,6 +639,7 @@ def test_f2_a_finished_call_runs_again_under_step_and_never_under_call(durabilit
             assert (story.entered["wrap 1"], story.entered["ask Pack 1 1"]) == (again, 2)
             assert story.entered["Pick 1"] == 1
     assert min(visited) >= 2
+    assert (journalled > 0) == (durability == "call")
     assert set(most.values()) == {2}, "each body was in flight at some kill"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from desk import Ledger, Note, calls, check_valid, history, spoken
+from kept import kept_journals
 
 from ezgraph import (
     Conversation,
@@ -257,7 +258,7 @@ def test_g3_a_cancelled_step_leaves_its_finished_calls_in_the_journal() -> None:
         assert (await app.arecover("s")).reply == "spoken"
         assert node.done == ["call", "call", "a", "async b"], "neither a finished body nor its cleanup runs again"
         ended = await app.aload("s")
-        assert (ended.cells, ended.journal) == ({"Cleans": Note("waiting")}, {})
+        assert (ended.cells, await kept_journals(app)) == ({"Cleans": Note("waiting")}, {})
         assert spoken(ended.histories["default"]) == [
             "user: hi",
             "assistant:  +leave#s1.1 +leave#s1.2 +wait#s1.3",

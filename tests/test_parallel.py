@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from attrs import frozen
+from kept import journals
 
+import ezgraph.stores.codec as codec_module
 from ezgraph import (
     END,
     BranchFailed,
@@ -385,7 +387,7 @@ def test_e11_called_workers_run_inside_the_step(store: Any) -> None:
     loaded = app.load("s")
     assert app.read(loaded, Price) == 103
     assert loaded.usage["Price"].requests == 3
-    assert dict(loaded.journal) == {}
+    assert journals(app) == {}
     assert ENTERED == {"Price 1": 1, "Price 2": 1, "Price 3": 1, "Shop": 1}
 
 
@@ -550,6 +552,8 @@ def test_f2_a_finished_call_is_not_made_again(store: Any, durability: Any, again
     if durability == "step":
         turn: Turn = app.invoke("hello", session="s") if _missing(app) else app.recover("s")
     else:
+        assert journals(app)["Clerk", None]
+        assert app.load("s").journal == {}, "what only replay reads, a caller cannot change"
         assert app.unfinished(app.load("s")) == ("Clerk was entered and has not finished",)
         with pytest.raises(UnfinishedWork, match="Clerk was entered"):
             app.invoke("again", session="s")
@@ -559,7 +563,7 @@ def test_f2_a_finished_call_is_not_made_again(store: Any, durability: Any, again
     assert model.asked == again
     loaded = app.load("s")
     assert app.read(loaded, Clerk) == Tries(6)
-    assert dict(loaded.journal) == {}
+    assert journals(app) == {}
     assert [m.role for m in loaded.histories["default"]].count("tool") == 3
 
 
@@ -717,9 +721,89 @@ def test_g3_a_commit_that_a_cancelled_branch_began_stands(waits: int) -> None:
     BROKEN.add("Fails")
     with pytest.raises(BranchFailed, match="Fails is broken"):
         app.invoke("x", session="s")
-    noted = sum(len(notes) for notes in app.load("s").journal.values())
+    noted = sum(len(notes) for notes in journals(app).values())
     BROKEN.clear()
     again = Counter(ENTERED)
     assert app.recover("s").reply == "12 1"
     calls = sum(count for who, count in (ENTERED - again).items() if who.startswith("Price"))
     assert calls in (0, 3 - noted)
+
+
+# --------------------------------------------------------------------------------------------------------- large values
+
+
+class Weight(Worker[int, str]):
+    async def run(self, ctx: Context[int]) -> TaskResult[str]:
+        await asyncio.sleep(0)
+        return task_result("x" * ctx.state)
+
+
+class Weighed(Worker[None, int]):
+    def run(self, ctx: Context[None]) -> TaskResult[int]:
+        return task_result(sum(map(len, ctx.results(Weight))))
+
+
+class Says(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(str(ctx.result(Weighed, default=0)))
+
+
+class Weighs(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Weight]:
+        return scatter(Weight, SIZES)
+
+
+SIZES = [300, 300, 300]
+
+
+def weighs(tmp_path: Any, **options: Any) -> CompiledGraph:
+    graph = Graph("g", entry=Weighs).stages(Says).workers(Weight, Weighed)
+    graph = graph.join((Weight,), to=Weighed).edge(Weighed, Says)
+    return graph.compile(store=SQLiteStore(tmp_path / "s.db", keep=0), **options)
+
+
+def test_e5_branches_that_are_too_large_for_one_write_are_written_one_by_one(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules E5, L3: that outcomes which end together are one write is a saving, and never a reason to lose one."""
+    app = weighs(tmp_path)
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    with pytest.raises(BranchFailed, match=r"Says wrote session 's': \$ must be at most 700 bytes") as caught:
+        app.invoke("go", session="s")  # the write that closes the activation has all the outputs
+    assert len(caught.value.failures) == 1
+    assert app.unfinished(app.load("s")) == ("branch Weighed, opened by Weighs, failed", "Says waits to be joined")
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 2_000)
+    assert app.recover("s").reply == "900"
+
+
+@pytest.mark.parametrize("max_branches", [None, 1])
+def test_e5_a_branch_that_is_too_large_by_itself_fails_by_itself(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, max_branches: int | None
+) -> None:
+    app = weighs(tmp_path, max_branches=max_branches)
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setitem(globals(), "SIZES", [5, 1_000, 6])
+    with pytest.raises(BranchFailed, match="must be at most 700 bytes of JSON"):
+        app.invoke("go", session="s")
+    assert app.unfinished(app.load("s")) == (
+        "of the 3 items of Weight, opened by Weighs, 1 failed",
+        "Weighed waits for Weight",
+        "Says waits to be joined",
+    )
+    assert [record.error for record in app.load("s").errors] == ["StateTypeError"]
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 2_000)
+    assert app.recover("s").reply == "1011"
+
+
+def test_f3_a_step_that_is_too_large_fails_and_is_logged(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule G4: as any step that fails."""
+    app = weighs(tmp_path)
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setitem(globals(), "SIZES", list(range(1_000)))
+    with pytest.raises(StateTypeError, match="must be at most 700 bytes of JSON"):
+        app.invoke("go", session="s")
+    loaded = app.load("s")
+    assert [record.error for record in loaded.errors] == ["StateTypeError"]
+    assert app.unfinished(loaded) == ()
+    monkeypatch.setitem(globals(), "SIZES", [])
+    assert app.invoke("go", session="s").reply == "0"

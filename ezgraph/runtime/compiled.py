@@ -283,7 +283,7 @@ class CompiledGraph:
 
 
 def _unshared(session: Session) -> Session:
-    """The session with mappings of its own: a store may go on with those it has."""
+    """The session with mappings of its own, as a store may go on with those it has, and without journals.  Rule F2."""
     opened = session.activation
     if opened is not None:
         opened = replace(
@@ -297,7 +297,7 @@ def _unshared(session: Session) -> Session:
         activation=opened,
         results={**session.results},
         series={**session.series},
-        journal={**session.journal},
+        journal={},
     )
 
 

@@ -14,7 +14,7 @@ from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
 from ezgraph.algebra.settling import Failed, Outcome, Published, settle, settle_all
-from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StepLimit
+from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepLimit
 from ezgraph.messages import Usage
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
@@ -85,9 +85,13 @@ class Drive:
             transition = settle(plan, session, step, outcome) or _stale(step)
             reply = transition.reply
             session = apply(session, transition.delta)
-            pending = store.commit(session, transition.delta, codec)
-            if pending is not None:
-                await shielded(pending)
+            try:
+                pending = store.commit(session, transition.delta, codec)
+                if pending is not None:
+                    await shielded(pending)
+            except StateTypeError as error:
+                await self._log(step, error)
+                raise
             self.session = session
             if outcome.usage:
                 self._spent.extend(outcome.usage.values())
@@ -116,10 +120,24 @@ class Drive:
         writing.result()
 
     async def publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
-        """Settle outcomes of branches and commit what they come to, in one write."""
-        async with self._writing:
-            delta = settle_all(self.plan, self.session, outcomes)
-            await self.commit(_stale(outcomes[0][0]) if delta is None else delta)
+        """Settle outcomes of branches and commit what they come to, in one write if the store takes it as one.
+
+        The outcome of a branch that it does not take by itself is a failure of that branch.  Rule E5.
+        """
+        try:
+            async with self._writing:
+                delta = settle_all(self.plan, self.session, outcomes)
+                await self.commit(_stale(outcomes[0][0]) if delta is None else delta)
+        except StateTypeError as error:
+            if len(outcomes) > 1:
+                for one in outcomes:
+                    await self.publish([one])
+            elif isinstance(outcomes[0][1], Failed):
+                raise
+            else:
+                step = outcomes[0][0]
+                await self.publish([(step, self.failed(step, error))])
+            return
         for step, outcome in outcomes:
             if isinstance(outcome, Published):
                 if outcome.usage:

@@ -74,7 +74,8 @@ class Codec:
 
     def _refused(self, delta: Delta, path: str, expected: str, found: str) -> StateTypeError:
         _, part, name, *_rest = [*path.split("."), "", ""]
-        writer = name if part == "cells" else (delta.head.cursor if delta.head else self.graph)
+        others = delta.rows[0].node if delta.rows else delta.head.cursor if delta.head else self.graph
+        writer = name if part == "cells" else others
         return StateTypeError(writer, f"session {delta.session!r}", path, expected, found)
 
     # ---------------------------------------------------------------------------------------------------------- decode

@@ -36,6 +36,7 @@ class Store(Protocol):
 
         Raises:
             RevisionConflict: Another commit came first.  Nothing was written.
+            StateTypeError: The delta holds what could not be loaded again, or too much.  Nothing was written.
             StoreError: The store cannot be written.  Nothing was written.
         """
         ...
