@@ -41,33 +41,30 @@ class Ring(NamedTuple):
 
 
 def _ring(length: int, *, sync: bool) -> Job:
-    classes: dict[int, Any] = {}
+    following: list[list[Any]] = [[] for _ in range(NODES)]  # where each leads, once there are classes
 
     def make(i: int) -> Any:
-        def turned(ctx: StageContext[None, Ring]) -> Following:
+        ahead = following[i]
+
+        def turns(_: Any, ctx: StageContext[None, Ring]) -> Following:
             done, rec = advance(*ctx.shared)
             ctx.share(Ring(done, rec))
-            return finish("done") if done >= length else go(classes[(i + 1) % NODES])
+            return finish("done") if done >= length else go(ahead[0])
 
-        if sync:
+        async def waits(_: Any, ctx: StageContext[None, Ring]) -> Following:
+            done, rec = advance(*ctx.shared)
+            ctx.share(Ring(done, rec))
+            return finish("done") if done >= length else go(ahead[0])
 
-            def run(_: Any, ctx: StageContext[None, Ring]) -> Following:
-                return turned(ctx)
-
-        else:
-
-            async def run(_: Any, ctx: StageContext[None, Ring]) -> Following:  # type: ignore[misc]
-                return turned(ctx)
-
+        run = turns if sync else waits
         return type(f"N{i}", (GraphNode,), {"run": run, "__orig_bases__": (GraphNode[None, Ring],)})
 
-    for i in range(NODES):
-        classes[i] = make(i)
-    for i, cls in classes.items():
-        leads = cast("Any", Go)[classes[(i + 1) % NODES]]
+    classes = [make(i) for i in range(NODES)]
+    for i, cls in enumerate(classes):
+        following[i].append(classes[(i + 1) % NODES])
+        leads = cast("Any", Go)[following[i][0]]
         cls.run.__annotations__ = {"ctx": StageContext[None, Ring], "return": leads | Finish}
-    stages = [classes[i] for i in range(1, NODES)]
-    app = Graph("ring", entry=classes[0], context=Ring()).stages(*stages).compile()
+    app = Graph("ring", entry=classes[0], context=Ring()).stages(*classes[1:]).compile()
     sessions = count()
 
     async def once() -> int:

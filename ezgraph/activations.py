@@ -64,13 +64,18 @@ class Rows(Mapping[Place, Row]):
             table, counts, length = self._table, self._counts, self._length
             for row in rows:
                 place = row.node, row.item
-                there = table.get(place)
-                if there is None or there[0] != length or there[1] is not row:
-                    if len(table) > length:  # another view has grown otherwise: this one goes its own way
-                        own = Rows([kept for at, kept in table.values() if at < length])
-                        table, counts = own._table, own._counts
-                    table[place] = length, row
-                    counts.setdefault(row.node, []).append(length)
+                if len(table) > length:
+                    there = table.get(place)
+                    if there is not None and there[0] == length and there[1] is row:  # another view has it already
+                        length += 1
+                        continue
+                    own = Rows([kept for at, kept in table.values() if at < length])  # and this one goes its own way
+                    table, counts = own._table, own._counts
+                table[place] = length, row
+                if place[0] in counts:
+                    counts[place[0]].append(length)
+                else:
+                    counts[place[0]] = [length]
                 length += 1
             new._table, new._counts, new._length = table, counts, length
         return new

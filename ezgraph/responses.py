@@ -58,9 +58,10 @@ Origin: TypeAlias = Literal["tool", "run", "response hook", "error hook"]
 """Where a response came from."""
 
 
+@final
 @frozen
-class Builders:
-    """What every response can carry.
+class Effects:
+    """What a response carries besides: see the builders.
 
     Attributes:
         usage: Added to the accounting of the node.
@@ -75,28 +76,52 @@ class Builders:
     messages: tuple[Message, ...] = ()
     cleanups: tuple[Callable[[], object], ...] = field(default=(), eq=False, repr=False)
 
+    @property
+    def are_a_tools(self) -> bool:
+        """Whether there is one that belongs to a tool's response.  Rule B5."""
+        return bool(self.cleanups or self.messages or self.feedback is not None)
+
+
+NO_EFFECTS: Final = Effects()
+"""Of a response that no builder has added to: this very object, so that the hot path asks once."""
+
+
+@frozen
+class Builders:
+    """What every response can carry.
+
+    Attributes:
+        effects: What its builders have added.
+    """
+
+    effects: Effects = NO_EFFECTS
+
     def with_usage(self, usage: Usage) -> Self:
         """Add `usage` to the accounting of the node that answers."""
         if not isinstance(usage, Usage):
             raise InvalidResponse("with_usage", f"{usage!r} is no usage", "Write with_usage(Usage(input_tokens=...)).")
-        return evolve(self, usage=usage if self.usage is None else self.usage + usage)
+        spent = self.effects.usage
+        return self._with(usage=usage if spent is None else spent + usage)
 
     def with_tool_feedback(self, text: str) -> Self:
         """Let the model read `text` as the result of this call, in place of the default.  Rule B5: from a tool only."""
-        return evolve(self, feedback=plain("with_tool_feedback", text))
+        return self._with(feedback=plain("with_tool_feedback", text))
 
     def with_messages(self, messages: Iterable[Message]) -> Self:
         """Append `messages` to the current history, after all results of the batch.  Rule B5: from a tool only."""
         given: object = messages
         if isinstance(given, Message):
             raise InvalidResponse("with_messages", "one message was given", "Pass a list: with_messages([...]).")
-        return evolve(self, messages=(*self.messages, *messages))
+        return self._with(messages=(*self.effects.messages, *messages))
 
     def with_cleanup(self, cleanup: Callable[[], object]) -> Self:
         """Call `cleanup` once, when the model has seen the result or the step ends.  Rule B5: from a tool only."""
         if not callable(cleanup):
             raise InvalidResponse("with_cleanup", f"{cleanup!r} cannot be called", "Pass a function of no arguments.")
-        return evolve(self, cleanups=(*self.cleanups, cleanup))
+        return self._with(cleanups=(*self.effects.cleanups, cleanup))
+
+    def _with(self, **more: Any) -> Self:
+        return evolve(self, effects=evolve(self.effects, **more))
 
 
 def _named(value: object) -> str:

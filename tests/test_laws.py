@@ -259,14 +259,14 @@ def test_d1_every_call_gets_one_result_that_its_decision_explains(batch: list[An
             case "Ended":
                 assert result == NEUTRAL
             case "Stay":
-                assert result == (outcome.text if outcome.feedback is None else outcome.feedback)
+                assert result == (outcome.text if outcome.effects.feedback is None else outcome.effects.feedback)
             case _ if isinstance(decision, Conflict):
                 assert result == CONFLICT
             case _ if isinstance(decision, Ended):
                 assert result == ENDED
             case name:
                 default = ACCEPTED if name == "TaskResult" else NEUTRAL
-                assert result == (default if outcome.feedback is None else outcome.feedback)
+                assert result == (default if outcome.effects.feedback is None else outcome.effects.feedback)
 
 
 ids = st.sampled_from(["", "a", "a.2", "a.3", "call.2", "b"])

@@ -118,7 +118,7 @@ def test_a1_a_builder_returns_a_new_value(kind: type) -> None:
             continue
         response: Any = MAKERS[kind]()
         built = build(response)
-        cleanups = built.cleanups, response.cleanups
+        cleanups = built.effects.cleanups, response.effects.cleanups
         assert built is not response
         assert type(built) is kind
         assert response == MAKERS[kind](), f"{name} changed what it was called on"
@@ -140,11 +140,11 @@ def test_c1_only_go_and_direct_to_write_into_their_target(kind: type) -> None:
 def test_c1_builders_add_up() -> None:
     """Table C: usage is summed, messages follow each other, feedback and cleanup are the last one given."""
     response = stay("no").with_usage(Usage(1, 2, 3)).with_usage(Usage(10, 20, 30))
-    assert response.usage == Usage(11, 22, 33)
+    assert response.effects.usage == Usage(11, 22, 33)
     more = response.with_messages([user("a")]).with_messages((user("b"), user("c")))
-    assert [m.text for m in more.messages] == ["a", "b", "c"]
-    assert more.usage == Usage(11, 22, 33)
-    assert stay("no").with_tool_feedback("one").with_tool_feedback("two").feedback == "two"
+    assert [m.text for m in more.effects.messages] == ["a", "b", "c"]
+    assert more.effects.usage == Usage(11, 22, 33)
+    assert stay("no").with_tool_feedback("one").with_tool_feedback("two").effects.feedback == "two"
 
 
 def test_d3_none_is_a_state() -> None:
@@ -655,7 +655,7 @@ class Shout(str):
         finish(Shout("hi")).text,
         direct_to(Other, Shout("hi")).text,
         stay(Shout("hi")).text,
-        stay("x").with_tool_feedback(Shout("hi")).feedback,
+        stay("x").with_tool_feedback(Shout("hi")).effects.feedback,
         ModelReply(Shout("hi")).text,
     ],
 )

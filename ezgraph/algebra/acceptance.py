@@ -26,11 +26,9 @@ def of_run(spec: NodeSpec, response: Any) -> Answer:
             return CONTINUE
         answer: Answer = Reply(response.text) if type(response) is Direct else response
         return answer
-    match response:
-        case TaskResult(value=output) | Direct(text=output):
-            return yielded(spec, output)
-        case _:
-            return yielded(spec, None)
+    if type(response) is TaskResult:
+        return yielded(spec, response.value)
+    return yielded(spec, response.text if type(response) is Direct else None)
 
 
 def of_loop(spec: NodeSpec, accepted: Accepted, hooked: Any) -> Answer:

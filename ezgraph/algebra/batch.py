@@ -12,7 +12,19 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import evolve, field, frozen
 
-from ezgraph.responses import UNSET, Builders, Direct, DirectTo, Fanout, Finish, Go, Response, Stay, TaskResult
+from ezgraph.responses import (
+    NO_EFFECTS,
+    UNSET,
+    Builders,
+    Direct,
+    DirectTo,
+    Fanout,
+    Finish,
+    Go,
+    Response,
+    Stay,
+    TaskResult,
+)
 
 Exclusive: TypeAlias = Go[Any] | DirectTo[Any] | Direct | Finish | TaskResult[Any]
 Bare: TypeAlias = Go[Any] | Fanout[Any]
@@ -74,7 +86,7 @@ def summary_of(outcome: Response[Any] | Ended) -> Summary:
 
 
 def _route_part(response: Builders) -> Any:
-    return evolve(cast("Any", response), usage=None, feedback=None, messages=(), cleanups=())
+    return evolve(cast("Any", response), effects=NO_EFFECTS)
 
 
 def collect(one: Summary, other: Summary) -> Summary:

@@ -16,7 +16,7 @@ from ezgraph.algebra.scheduling import is_journalled
 from ezgraph.histories import Addition
 from ezgraph.notes import Note, Said
 from ezgraph.plan import Plan, Tool
-from ezgraph.responses import UNSET, Builders, Direct, DirectTo, Fanout, Finish, Go, Response, Stay, TaskResult
+from ezgraph.responses import UNSET, Builders, Direct, DirectTo, Effects, Fanout, Finish, Go, Response, Stay, TaskResult
 from ezgraph.session import Delta, Session
 
 _TEXTS: Final[Mapping[str, Any]] = {"stay": Stay, "direct": Direct, "finish": Finish}
@@ -40,7 +40,8 @@ def noting(session: Session, place: Place, notes: tuple[Note, ...]) -> Delta:
 
 def told(plan: Plan, tool: Tool, outcome: Response[Any]) -> Said:
     """A finished call's outcome, as a journal keeps it; its cleanups are of this process and are not kept."""
-    said = Said("", usage=outcome.usage, feedback=outcome.feedback, messages=outcome.messages)
+    effects = outcome.effects
+    said = Said("", usage=effects.usage, feedback=effects.feedback, messages=effects.messages)
     match outcome:
         case Go() | DirectTo():
             goal = plan.by_class[outcome.target].id
@@ -60,22 +61,22 @@ def told(plan: Plan, tool: Tool, outcome: Response[Any]) -> Said:
 
 def meant(plan: Plan, said: Said) -> Response[Any]:
     """The outcome that `told` wrote down."""
-    effects: dict[str, Any] = {"usage": said.usage, "feedback": said.feedback, "messages": said.messages}
+    effects = Effects(said.usage, said.feedback, said.messages)
     made: Builders
     match said.kind:
         case "go" | "direct_to":
             target = type(plan.nodes[said.target].node)
-            routed: dict[str, Any] = {"target": target, "state": said.state.get(said.target, UNSET), **effects}
+            routed: dict[str, Any] = {"target": target, "state": said.state.get(said.target, UNSET), "effects": effects}
             routed["message"] = said.message
             made = Go(**routed) if said.kind == "go" else DirectTo(text=said.text, **routed)
         case "fanout":
             workers = tuple(type(plan.nodes[name].node) for name in said.workers)
             inputs = None if said.inputs is None else said.inputs[said.workers[0]]
-            made = Fanout(workers=workers, inputs=inputs, **effects)
+            made = Fanout(workers=workers, inputs=inputs, effects=effects)
         case "task_result":
-            made = TaskResult(value=next(iter(said.value.values())), **effects)
+            made = TaskResult(value=next(iter(said.value.values())), effects=effects)
         case _:
-            made = _TEXTS[said.kind](text=said.text, **effects)
+            made = _TEXTS[said.kind](text=said.text, effects=effects)
     return made  # type: ignore[return-value]
 
 

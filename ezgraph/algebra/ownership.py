@@ -12,6 +12,7 @@ from ezgraph.errors import OwnershipError, UndeclaredRoute, UnknownTarget
 from ezgraph.messages import check_message
 from ezgraph.plan import Handler, NodeSpec, Plan
 from ezgraph.responses import (
+    NO_EFFECTS,
     UNSET,
     Builders,
     Direct,
@@ -94,7 +95,7 @@ def check_ownership(node: str, placement: Placement, origin: Origin, handler: st
         mend = 'Did you forget "return"?' if response is None else "Return one of these."
         permission = TABLE[origin, placement]
         raise OwnershipError(node, placement, origin, handler, response, permission.names, mend)
-    if origin != "tool" and has_tool_effects(response):
+    if origin != "tool" and isinstance(response, Builders) and response.effects.are_a_tools:
         raise OwnershipError(
             node,
             placement,
@@ -104,13 +105,6 @@ def check_ownership(node: str, placement: Placement, origin: Origin, handler: st
             TABLE[origin, placement].names,
             "Feedback, messages and cleanup belong to a tool's response: leave them out here.",
         )
-
-
-def has_tool_effects(response: object) -> bool:
-    """Whether a response carries an effect of the tool loop.  Rule B5."""
-    return isinstance(response, Builders) and bool(
-        response.cleanups or response.messages or response.feedback is not None
-    )
 
 
 def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: Any) -> None:
@@ -141,7 +135,7 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: Any) 
             plan.by_class[response.workers[0]].check_state(spec.id, state, item)
     elif kind not in handler.kinds:
         _refuse(plan, spec, handler, response, ())
-    if handler.origin != "tool" and has_tool_effects(response):
+    if handler.origin != "tool" and response is not None and kind is not str and response.effects is not NO_EFFECTS:
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
 
 

@@ -35,8 +35,8 @@ def _result(outcome: Response[Any] | Ended, decision: Ended | Conflict | Routing
         return CONFLICT
     if routes and isinstance(decision, Ended):
         return ENDED
-    if outcome.feedback is not None:
-        return outcome.feedback
+    if outcome.effects.feedback is not None:
+        return outcome.effects.feedback
     if isinstance(outcome, Stay):
         return outcome.text
     return ACCEPTED if isinstance(outcome, TaskResult) else NEUTRAL
@@ -51,7 +51,7 @@ def extra_messages(
         message
         for outcome in outcomes
         if not isinstance(outcome, Ended) and (isinstance(outcome, Stay) or not refused)
-        for message in outcome.messages
+        for message in outcome.effects.messages
     )
 
 

@@ -6,6 +6,8 @@ Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -99,9 +101,15 @@ def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
     closure = plan.closure(activation)
     if activation.marks and closure.policy == "cancel_siblings":
         return ()
+    run, generation, items = activation.id, limits.generation, items_of(activation)
+    places = closure.places(items)
+    if not activation.rows and not activation.marks and (items or activation.inputs is None):
+        # just opened, and not over nothing: what nothing leads into
+        within, before = activation.depth < limits.steps, closure.before
+        return tuple([Step(run, node, generation, item) for node, item in places if within and not before[node]])
     return tuple(
-        Step(activation.id, place[0], limits.generation, place[1])
-        for place in closure.places(items_of(activation))
+        Step(run, place[0], generation, place[1])
+        for place in places
         if is_free(closure, activation, place) and depth_of(closure, activation, place) <= limits.steps
     )
 
@@ -150,13 +158,7 @@ def is_enabled(plan: Plan, session: Session, step: Step) -> bool:
     if activation is None:
         head = session.head
         return head.owed and step.run == head.run and step.node == head.cursor and not head.raised
-    if step.run != activation.id:
-        return False
-    closure = plan.closure(activation)
-    if step.item is None:
-        return step.node in closure.once and is_free(closure, activation, step.place)
-    known = step.node in closure.each and 0 <= step.item < items_of(activation)
-    return known and is_free(closure, activation, step.place)
+    return step.run == activation.id and is_open(plan.closure(activation), activation, step.place)
 
 
 def items_of(activation: Activation) -> int:
@@ -167,6 +169,14 @@ def items_of(activation: Activation) -> int:
 def is_whole(plan: Plan, activation: Activation) -> bool:
     """Whether every run of it has its row: an opening may have it at once, a scatter over nothing."""
     return len(activation.rows) == plan.closure(activation).size(items_of(activation))
+
+
+def is_open(closure: Closure, activation: Activation, place: Place) -> bool:
+    """Whether a place is one of the activation's at all, and free."""
+    node, item = place
+    if item is None:
+        return node in closure.once and is_free(closure, activation, place)
+    return node in closure.each and 0 <= item < items_of(activation) and is_free(closure, activation, place)
 
 
 def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
@@ -230,6 +240,9 @@ class Seen(Struct, frozen=True, gc=False):
     series: Mapping[str, tuple[object, ...]]
 
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     """What stood when the activation opened, what the step comes after, and its own input; nothing else that landed.
 
@@ -239,12 +252,13 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     activation = session.activation
     if activation is None:
         return session
-    closure, rows, item, cells = plan.closure(activation), activation.rows, step.item, session.cells
+    closure, item, inputs, cells = plan.closure(activation), step.item, activation.inputs, session.cells
     line = closure.ancestors[step.node]
     if not line:
-        if item is not None and activation.inputs is not None:
-            cells = {**cells, step.node: activation.inputs[item]}
-        return Seen(cells, {}, {})
+        if item is not None and inputs is not None:
+            cells = {**cells, step.node: inputs[item]}
+        return Seen(cells, _NOTHING, _NOTHING)
+    rows = activation.rows
     results: dict[str, object] = {}
     series: dict[str, tuple[object, ...]] = {}
     for source in line:

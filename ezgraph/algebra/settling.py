@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row
-from ezgraph.algebra.scheduling import Step, depth_of, is_enabled, is_journalled, is_whole, items_of
+from ezgraph.algebra.scheduling import Step, depth_of, is_enabled, is_journalled, is_open, is_whole, items_of
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, Usage, assistant, instruction
 from ezgraph.plan import Closure, NodeSpec, Plan
@@ -115,10 +115,13 @@ def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outc
     activation = session.activation
     if activation is None:
         return None
-    closure, rows, marks, errors = plan.closure(activation), dict[Place, Row](), list[Place](), list[ErrorRecord]()
+    closure, run, generation = plan.closure(activation), activation.id, session.limits.generation
+    rows, marks, errors = dict[Place, Row](), list[Place](), list[ErrorRecord]()
     for step, outcome in outcomes:
         place = step.node, step.item
-        if place in rows or place in marks or not is_enabled(plan, session, step):
+        if step.run != run or step.generation != generation or place in rows or place in marks:
+            continue
+        if not is_open(closure, activation, place):
             continue
         if isinstance(outcome, Failed):
             marks.append(place)
@@ -151,25 +154,22 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
     plan: Plan, session: Session, node: str, outcome: Published
 ) -> Transition:
     """Input's limits go with its first step; results last as long as the cursor stays."""
-    head = session.head
-    answer: Answer | Opening | AtEnd = outcome.answer
-    if type(answer) is Continue:
-        answer = _along_edges(plan, node)
-    cells, adds, after = outcome.cells, outcome.adds, head
+    head, answer, cells, adds = session.head, outcome.answer, outcome.cells, outcome.adds
     reply: str | None = None
     opened: Activation | None = None
-    if type(answer) is Go:  # the hot path comes first
-        goal = plan.by_class[answer.target]
-        if answer.state is not UNSET or answer.message is not None:
-            cells, adds = _seeding(session, goal, answer, cells, adds)
-        after = Head(goal.id, True, False, head.run + 1, head.depth + 1, answer.message)  # noqa: FBT003  owed, not raised
+    chosen = _along_edges(plan, node) if type(answer) is Continue else answer
+    if type(chosen) is Go:  # the hot path comes first
+        goal = plan.by_class[chosen.target]
+        if chosen.state is not UNSET or chosen.message is not None:
+            cells, adds = _seeding(session, goal, chosen, cells, adds)
+        after = Head(goal.id, True, False, head.run + 1, head.depth + 1, chosen.message)  # noqa: FBT003  owed, not raised
     else:
         cursor, space = head.cursor, plan.nodes[node].space
-        match answer:
+        match chosen:
             case DirectTo(target=target):
                 goal = plan.by_class[target]
-                cells, adds = _seeding(session, goal, answer, cells, adds)
-                cursor, reply = goal.id, answer.text
+                cells, adds = _seeding(session, goal, chosen, cells, adds)
+                cursor, reply = goal.id, chosen.text
                 if goal.seed is not None and goal.space != space and _last(session, goal.space, adds) is None:
                     adds = _adding(
                         adds, goal.space, instruction(goal.seed)
@@ -177,9 +177,9 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
                 for told in dict.fromkeys((space, goal.space)):
                     adds = _adding(adds, told, assistant(reply))
             case Finish() | Reply():
-                reply = answer.text
+                reply = chosen.text
                 adds = _adding(adds, space, assistant(reply))
-                cursor = END if isinstance(answer, Finish) else cursor
+                cursor = END if isinstance(chosen, Finish) else cursor
             case Fanout(workers=workers, inputs=inputs):
                 roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
                 opened = Activation(head.run + 1, node, roots, head.depth, inputs=inputs)
@@ -190,27 +190,16 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
             case _:
                 pass  # Continue: the turn ends with no reply
         after = Head(cursor, run=head.run + 1)
-    limits, forgets = None, bool(session.journal)
-    if head.before is not None:
-        limits, forgets = session.limits, is_journalled(session)
+    delta = Delta(session.id, session.graph, session.revision + 1, after, None, cells, adds, outcome.usage, opened)
     if opened is not None and is_whole(plan, opened):
         closed = _closed(plan, session, opened, opened.id)
-        return Transition(
-            replace(closed, limits=limits, cells=cells, messages=adds, usage=outcome.usage, forgets=forgets)
-        )
-    delta = Delta(
-        session.id,
-        session.graph,
-        session.revision + 1,
-        after,
-        limits,
-        cells,
-        adds,
-        outcome.usage,
-        opened,
-        results={} if (session.results or session.series) and after.cursor != head.cursor else None,
-        forgets=forgets,
-    )
+        delta = replace(closed, cells=cells, messages=adds, usage=outcome.usage)
+    elif (session.results or session.series) and after.cursor != head.cursor:
+        delta = replace(delta, results={})
+    if head.before is not None:
+        delta = replace(delta, limits=session.limits, forgets=is_journalled(session))
+    elif session.journal:
+        delta = replace(delta, forgets=True)
     return Transition(delta, reply)
 
 

@@ -89,7 +89,7 @@ async def _run(  # noqa: PLR0913, PLR0917  facts of one call
             raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({note.state!r})")
         return Done(note.output[spec.id], note.cells[spec.id], note.usage)
     cells = {**ctx._seen.cells, **ctx._staged, spec.id: state}
-    called: Context[Any, Any] = Context(drive, spec, ctx._step, Seen(cells, {}, {}), None)
+    called: Context[Any, Any] = Context(drive, ctx._plan, drive.session, spec, ctx._step, Seen(cells, {}, {}))
     called._called = True
     ran = run_node(called)
     published = ran if isinstance(ran, Published) else await ran

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse, NoResult, StateTypeError, StepOver
@@ -19,7 +20,7 @@ from ezgraph.session import CONTEXT, Session
 if TYPE_CHECKING:
     from ezgraph.algebra.scheduling import Seen, Step
     from ezgraph.nodes import Node, Stage, Worker
-    from ezgraph.plan import NodeSpec
+    from ezgraph.plan import NodeSpec, Plan
     from ezgraph.runtime.driver import Drive
     from ezgraph.runtime.journal import Journal
 
@@ -32,37 +33,26 @@ Default = TypeVar("Default")
 Shared_co = TypeVar("Shared_co", covariant=True, default=object)
 
 
-class Context(Generic[State, Shared_co]):
+class Context(Struct, Generic[State, Shared_co], eq=False):
     """What any node may do: read everything, save its own state.  One context serves one step and is not kept."""
 
-    __slots__ = (
-        "_adds",
-        "_called",
-        "_drive",
-        "_incoming",
-        "_journal",
-        "_over",
-        "_plan",
-        "_section",
-        "_seen",
-        "_session",
-        "_spec",
-        "_spent",
-        "_staged",
-        "_step",
-    )
+    _drive: Drive
+    _plan: Plan
+    _session: Session
+    _spec: NodeSpec
+    _step: Step
+    _seen: Seen | Session
+    _incoming: Message | None = None
+    _staged: dict[str, Any] = {}
+    _adds: dict[str, Addition] = {}
+    _spent: dict[str, Usage] = {}
+    _over: bool = False
+    _called: bool = False
+    _section: str = "run"  # where in the step its code is: a hook, `run`, or a tool call
+    _journal: Journal | None = None
 
-    def __init__(
-        self, drive: Drive, spec: NodeSpec, step: Step, seen: Seen | Session, incoming: Message | None
-    ) -> None:
-        self._drive, self._plan, self._session = drive, drive.plan, drive.session
-        self._spec, self._step, self._seen, self._incoming = spec, step, seen, incoming
-        self._staged: dict[str, Any] = {}
-        self._adds: dict[str, Addition] = {}
-        self._spent: dict[str, Usage] = {}
-        self._over = self._called = False
-        self._section = "run"  # where in the step its code is: a hook, `run`, or a tool call
-        self._journal: Journal | None = None
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._spec.id}, session={self.session!r})"
 
     @property
     def session(self) -> str:
@@ -224,10 +214,8 @@ class Context(Generic[State, Shared_co]):
         self._spent[node] = self._spent[node] + usage if node in self._spent else usage
 
 
-class StageContext(Context[State, Shared_co]):
+class StageContext(Context[State, Shared_co], eq=False):
     """What a turn owner may do besides: write other nodes' state, the graph's context, and other histories."""
-
-    __slots__ = ()
 
     def write(self, node: type[Node[NodeState, Any]], state: NodeState) -> None:
         """Replace another node's state; published when the step is.  Rule F5.

@@ -23,7 +23,7 @@ from ezgraph.runtime.calling import call_workers
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
 from ezgraph.runtime.journal import Journal
-from ezgraph.runtime.steps import run_step
+from ezgraph.runtime.steps import context_of, run_node
 from ezgraph.session import Delta, Session, Status, Turn, apply
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
@@ -62,7 +62,10 @@ class Drive:
         reply: str | None = None
         task = asyncio.current_task()
         asked = 0 if task is None else task.cancelling()
-        while steps := ready(plan, self.session):
+        while True:
+            steps = ready(plan, self.session)
+            if not steps:
+                break
             if self.session.activation is not None:
                 await _Branches(self, steps).run()
                 continue
@@ -70,7 +73,7 @@ class Drive:
             if listener is not None:
                 listener(StepStarted(self.session.id, step.node, step.run))
             try:
-                outcome = run_step(self, step)
+                outcome = run_node(context_of(self, step))
                 if not isinstance(outcome, Published):
                     outcome = await outcome
                     if task is not None and task.cancelling() > asked:
@@ -253,7 +256,7 @@ class _Branches:
             self._running[step] = asyncio.create_task(self._branch(step))
             return None
         try:
-            ran = run_step(drive, step)
+            ran = run_node(context_of(drive, step))
         except NodeError as error:
             return step, drive.failed(step, error)
         if isinstance(ran, Published):
@@ -265,14 +268,15 @@ class _Branches:
     async def _branch(self, step: Step) -> Published:
         """Run a step and say that it has ended, which costs less than a callback."""
         try:
-            ran = run_step(self._drive, step)
+            ran = run_node(context_of(self._drive, step))
             return ran if isinstance(ran, Published) else await ran
         finally:
             self._note(step)
 
     def _note(self, step: Step) -> None:
+        if not self._ended:
+            self._woken.set()
         self._ended.append(step)
-        self._woken.set()
 
     def _outcome(self, step: Step) -> tuple[Step, Outcome] | None:
         task = self._running.pop(step)

@@ -157,7 +157,7 @@ class _Loop:
                 outcome = await self._call(call)
             outcomes.append(outcome)
             if not isinstance(outcome, Ended):
-                ctx._spend(outcome.usage)
+                ctx._spend(outcome.effects.usage)
         decision = decide(summarise(outcomes))
         if isinstance(decision, Conflict) and self.plan.wiring.on_conflict == "raise":
             named = [(c.id, c.name, o) for c, o in zip(calls, outcomes, strict=True)]
@@ -199,8 +199,8 @@ class _Loop:
         try:
             response: Response[Any] = await self._handled(tool, arguments)
             if isinstance(response, Builders):
-                self.cleanups.extend(response.cleanups)  # due even where the response is refused
-                for message in response.messages:
+                self.cleanups.extend(response.effects.cleanups)  # due even where the response is refused
+                for message in response.effects.messages:
                     check_message("with_messages", message)
             check_response(self.plan, spec, tool.handler, response)
             if isinstance(response, TaskResult):
@@ -269,7 +269,7 @@ class _Loop:
             hooked = await settled(spec.hook.call(self.ctx, seen))
             check_response(self.plan, spec, spec.hook, hooked)
             if hooked is not None and not isinstance(hooked, str):
-                self.ctx._spend(hooked.usage)
+                self.ctx._spend(hooked.effects.usage)
         return of_loop(spec, accepted, hooked)
 
     async def clean_up(self) -> None:

@@ -19,6 +19,7 @@ from ezgraph.errors import (
     StepFailed,
 )
 from ezgraph.plan import Handler, NodeSpec
+from ezgraph.responses import NO_EFFECTS
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
 from ezgraph.runtime.journal import NO_FAULT
@@ -31,7 +32,7 @@ BREACHES: Final = (OwnershipError, RoutingError, ConflictError, ReplayMismatch)
 """What no error hook is asked about: the author's own breach of the rules.  Rule G1."""
 
 
-def run_step(drive: Drive, step: Step) -> Published | Coroutine[Any, Any, Published]:
+def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Published]:
     """Run a node once and give its outcome, or the promise of it; nothing is published here.
 
     A function that waits for nothing has run when this returns: it costs no coroutine.
@@ -39,11 +40,6 @@ def run_step(drive: Drive, step: Step) -> Published | Coroutine[Any, Any, Publis
     Raises:
         NodeError: The node did what it may not, or failed; a foreign error comes as `StepFailed`.
     """
-    return run_node(context_of(drive, drive.plan.nodes[step.node], step))
-
-
-def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Published]:
-    """Run the node that `ctx` is for; as `run_step`."""
     spec = ctx._spec
     run = spec.run
     if run is None or spec.waits:
@@ -63,13 +59,14 @@ def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Publishe
     return work_of(ctx, response)
 
 
-def context_of(drive: Drive, spec: NodeSpec, step: Step) -> Context[Any, Any]:
-    """What the node is handed.  Rules B3, E4."""
-    session = drive.session
+def context_of(drive: Drive, step: Step) -> Context[Any, Any]:
+    """What the node of a step is handed.  Rules B3, E4."""
+    session, plan = drive.session, drive.plan
+    spec = plan.nodes[step.node]
     if spec.placement == "internal":
-        return Context(drive, spec, step, seen_by(drive.plan, session, step), None)
+        return Context(drive, plan, session, spec, step, seen_by(plan, session, step))
     head = session.head
-    ctx: StageContext[Any, Any] = StageContext(drive, spec, step, session, head.incoming)
+    ctx: StageContext[Any, Any] = StageContext(drive, plan, session, spec, step, session, head.incoming)
     if head.before is not None and head.incoming is not None:
         ctx._add(spec.space, head.incoming)
     return ctx
@@ -78,8 +75,8 @@ def context_of(drive: Drive, spec: NodeSpec, step: Step) -> Context[Any, Any]:
 def _afresh(ctx: Context[Any, Any]) -> Context[Any, Any]:
     """The context as it was before the run staged anything."""
     if not ctx._called:
-        return context_of(ctx._drive, ctx._spec, ctx._step)
-    again: Context[Any, Any] = Context(ctx._drive, ctx._spec, ctx._step, ctx._seen, None)
+        return context_of(ctx._drive, ctx._step)
+    again: Context[Any, Any] = Context(ctx._drive, ctx._plan, ctx._drive.session, ctx._spec, ctx._step, ctx._seen)
     again._called = True
     return again
 
@@ -88,7 +85,7 @@ async def work_of(ctx: Context[Any, Any], begun: Awaitable[Any] | None = None) -
     """The work of a run that may wait; `begun` is what its `run` gave already.
 
     Raises:
-        NodeError: As `run_step`.
+        NodeError: As `run_node`.
     """
     spec = ctx._spec
     run = spec.run
@@ -137,7 +134,7 @@ async def _rescued(spec: NodeSpec, rescue: Handler, ctx: Context[Any, Any], erro
         check_response(ctx._plan, spec, rescue, given)
         if given is None:
             raise error  # noqa: TRY301  it delegates
-        ctx._spend(given.usage)
+        ctx._spend(given.effects.usage)
         return _outcome(ctx, of_loop(spec, "", given))
     except Exception as raised:
         if raised is error or _is_told(spec, raised):
@@ -162,8 +159,8 @@ async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) 
 def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: Any) -> Published:
     """The outcome of a `run`, once table B has allowed what it returned."""
     check_response(ctx._plan, spec, run, response)
-    if response is not None and response.usage is not None:
-        ctx._spend(response.usage)
+    if response is not None and response.effects is not NO_EFFECTS:
+        ctx._spend(response.effects.usage)
     return Published(of_run(spec, response), ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
 
 
