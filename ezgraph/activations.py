@@ -62,15 +62,17 @@ class Rows(Mapping[Place, Row]):
         new = object.__new__(Rows)
         with GROWING:
             table, counts, length = self._table, self._counts, self._length
+            behind = len(table) > length  # another view has grown
             for row in rows:
                 place = row.node, row.item
-                if len(table) > length:
+                if behind:
                     there = table.get(place)
-                    if there is not None and there[0] == length and there[1] is row:  # another view has it already
+                    if there is not None and there[0] == length and there[1] is row:  # in the same way
                         length += 1
+                        behind = len(table) > length
                         continue
-                    own = Rows([kept for at, kept in table.values() if at < length])  # and this one goes its own way
-                    table, counts = own._table, own._counts
+                    own = Rows([kept for at, kept in table.values() if at < length])  # this one goes its own way
+                    table, counts, behind = own._table, own._counts, False
                 table[place] = length, row
                 if place[0] in counts:
                     counts[place[0]].append(length)

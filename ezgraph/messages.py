@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from attrs import Attribute, field, frozen
 
@@ -55,6 +55,9 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.requests + other.requests,
         )
+
+
+NO_USAGE: Final = Usage()
 
 
 def _is_plain(_: object, attribute: Attribute[str], text: object) -> None:

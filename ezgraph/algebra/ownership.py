@@ -131,8 +131,12 @@ def check_response(plan: Plan, spec: NodeSpec, handler: Handler, response: Any) 
         scatters = response.inputs is not None  # an opening by itself: rule E2
         if not any(opens == opening if scatters else opens <= opening for opening in handler.openings):
             _refuse(plan, spec, handler, response, response.workers)
-        for item, state in enumerate(response.inputs or ()):
-            plan.by_class[response.workers[0]].check_state(spec.id, state, item)
+        if response.inputs:
+            worker = plan.by_class[response.workers[0]]
+            check = worker.state_check
+            for item, state in enumerate(response.inputs):
+                if check(state) is not None:
+                    worker.check_state(spec.id, state, item)
     elif kind not in handler.kinds:
         _refuse(plan, spec, handler, response, ())
     if handler.origin != "tool" and response is not None and kind is not str and response.effects is not NO_EFFECTS:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias, final, get_args
 from attrs import field, frozen
 
 from ezgraph.errors import InvalidResponse
-from ezgraph.messages import Message, ToolCall, Usage, plain
+from ezgraph.messages import NO_USAGE, Message, ToolCall, Usage, plain
 
 StopReason: TypeAlias = Literal["complete", "length", "filtered"]
 """Why a model stopped: it was done (with text, calls or both), it ran out of tokens, or it was cut off by a filter."""
@@ -83,7 +83,7 @@ class ModelReply:
 
     text: str = field(default="", converter=_as_plain)
     calls: tuple[ToolCall, ...] = field(default=(), validator=_are_calls)
-    usage: Usage = field(default=Usage(), validator=_is_usage)
+    usage: Usage = field(default=NO_USAGE, validator=_is_usage)
     stop: StopReason = field(default="complete", validator=_is_reason)
 
 

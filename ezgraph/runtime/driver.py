@@ -15,7 +15,7 @@ from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
 from ezgraph.algebra.settling import Failed, Outcome, Published, settle, settle_all
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepLimit
-from ezgraph.messages import Usage
+from ezgraph.messages import NO_USAGE, Usage
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
 from ezgraph.runtime.awaiting import ended, shielded
@@ -104,7 +104,7 @@ class Drive:
         self._check_end()
         session = self.session
         status: Status = "completed" if is_completed(session) else "idle"
-        spent = sum(self._spent, Usage())
+        spent = sum(self._spent, NO_USAGE)
         return Turn(session.id, status, reply, session.head.cursor, spent, session.revision)
 
     async def commit(self, delta: Delta) -> None:
@@ -224,6 +224,7 @@ class _Branches:
     def __init__(self, drive: Drive, steps: Iterable[Step]) -> None:
         self._drive = drive
         self._waiting = deque(steps)
+        self._create = asyncio.get_running_loop().create_task
         self._running: dict[Step, asyncio.Task[Published]] = {}
         self._ended: list[Step] = []
         self._woken = asyncio.Event()
@@ -253,7 +254,7 @@ class _Branches:
         if drive.listener is not None:
             drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
         if drive.plan.nodes[step.node].waits:
-            self._running[step] = asyncio.create_task(self._branch(step))
+            self._running[step] = self._create(self._branch(step))
             return None
         try:
             ran = run_node(context_of(drive, step))
@@ -261,7 +262,7 @@ class _Branches:
             return step, drive.failed(step, error)
         if isinstance(ran, Published):
             return step, ran
-        task = self._running[step] = asyncio.create_task(ran)  # a plain function that gave a promise
+        task = self._running[step] = self._create(ran)  # a plain function that gave a promise
         task.add_done_callback(lambda _: self._note(step))
         return None
 
