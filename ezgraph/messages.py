@@ -34,6 +34,11 @@ def _is_count(_: Usage, attribute: Attribute[int], count: object) -> None:
         raise InvalidResponse("Usage", f"{attribute.name}={count!r}", "Pass a whole number, 0 or more.")
 
 
+def storable(text: str) -> str:
+    """A text of anybody's, such as an error's, with `?` for what UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
+
+
 @final
 @frozen
 class Usage:
@@ -54,6 +59,13 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.requests + other.requests,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.requests - other.requests,
         )
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from enum import Enum
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage
+
+
+class Gone(Enum):
+    """The type of `GONE`: what a tool gave that the graph no longer has, so that nothing says of what type it is."""
+
+    GONE = "gone"
+
+
+GONE: Final = Gone.GONE
 
 
 class Said(Struct, frozen=True, gc=False):
@@ -21,7 +31,7 @@ class Said(Struct, frozen=True, gc=False):
         message: What `with_message` was given.
         workers: Of a `fanout` or `scatter`.
         inputs: Of a `scatter`, by the worker's id.
-        value: Of a `task_result`, by the tool.
+        value: Of a `task_result`, by the tool; `GONE` where the graph no longer has it.
         usage: What `with_usage` was given.
         feedback: What `with_tool_feedback` was given.
         messages: What `with_messages` was given.
@@ -40,19 +50,35 @@ class Said(Struct, frozen=True, gc=False):
     messages: tuple[Message, ...] = ()
 
 
+class Raised(Struct, frozen=True, gc=False):
+    """What a called worker raised, as a journal keeps it: a step that went on did so because of it.
+
+    Attributes:
+        error: The name of the error's class.
+        text: What it said.
+        facts: Those of its attributes that are texts or numbers, as JSON.
+    """
+
+    error: str
+    text: str
+    facts: str = "{}"
+
+
 class Note(Struct, frozen=True, gc=False):
     """One entry of a step's journal.  Rule F2.
 
     Attributes:
         node: The node's id.
         item: The index of its item, or None.
-        at: Where in the step: `enter`, `prompt`, `reply 0`, `call 0.1`, or the k-th worker called there, `call 0.1/0`.
+        at: Where in the step: `enter`, `prompt`, `reply 0`, `call 0.1`, or the k-th worker called there, `call 0.1/0`;
+            inside that worker, `call 0.1/0/reply 0` and so on.
         text: The prompt, or what the model said.
         calls: What the model called.
         outcome: Of a finished tool call.
         worker: Of a called worker, its id.
         state: What it was called with, by its id.
         output: What it yielded, by its id.
+        raised: What it raised instead.
         cells: What was staged.
         adds: What was added to histories.
         usage: What was spent, by node id.
@@ -67,6 +93,7 @@ class Note(Struct, frozen=True, gc=False):
     worker: str | None = None
     state: dict[str, object] = {}
     output: dict[str, object] = {}
+    raised: Raised | None = None
     cells: dict[str, object] = {}
     adds: dict[str, Addition] = {}
     usage: dict[str, Usage] = {}

@@ -121,9 +121,14 @@ class Session(Struct, frozen=True, eq=False, gc=False):
             return NotImplemented
         return self._held() == other._held()
 
+    def __ne__(self, other: object) -> bool:
+        """As `==` says; a `Struct` has its own."""
+        return not self == other
+
     def _held(self) -> tuple[object, ...]:
         activation = self.activation and replace(self.activation, id=0)
-        head = replace(self.head, run=0)
+        before = self.head.before
+        head = replace(self.head, run=0, before=None if before is None else replace(before, run=0))
         return (
             self.id,
             self.graph,

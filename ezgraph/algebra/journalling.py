@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import json
 from msgspec.structs import replace
 
+from ezgraph import errors
 from ezgraph.activations import Place
 from ezgraph.algebra.scheduling import is_journalled
+from ezgraph.errors import NodeError, StepFailed
 from ezgraph.histories import Addition
-from ezgraph.notes import Note, Said
+from ezgraph.messages import Usage, storable
+from ezgraph.notes import Note, Raised, Said
 from ezgraph.plan import Plan, Tool
 from ezgraph.responses import UNSET, Builders, Direct, DirectTo, Effects, Fanout, Finish, Go, Response, Stay, TaskResult
 from ezgraph.session import Delta, Session
 
 _TEXTS: Final[Mapping[str, Any]] = {"stay": Stay, "direct": Direct, "finish": Finish}
+_ERRORS: Final[Mapping[str, type[NodeError]]] = {
+    name: cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, NodeError)
+}
 _NAMES: Final[Mapping[type, str]] = {made: name for name, made in _TEXTS.items()}
 
 
@@ -80,9 +87,35 @@ def meant(plan: Plan, said: Said) -> Response[Any]:
     return made  # type: ignore[return-value]
 
 
+def raised(error: NodeError) -> Raised:
+    """What a called worker raised, as a journal keeps it."""
+    facts = {
+        name: value for name, value in vars(error).items() if value is None or isinstance(value, str | int | float)
+    }
+    return Raised(type(error).__name__, storable(str(error)), storable(json.encode(facts).decode()))
+
+
+def recalled(kept: Raised) -> NodeError:
+    """The error that `raised` wrote down; of a `StepFailed`, what the worker's code had raised is known by its text."""
+    cls = _ERRORS.get(kept.error, StepFailed)
+    error = cls.__new__(cls)
+    Exception.__init__(error, kept.text)
+    vars(error).update({"error": Exception(kept.text)} if cls is StepFailed else {}, **json.decode(kept.facts))
+    return error
+
+
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
     """The cells that were staged since."""
     return {key: value for key, value in after.items() if before.get(key, UNSET) is not value}
+
+
+def spendings(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, Usage]:
+    """What was spent since."""
+    return {
+        node: spent - before[node] if node in before else spent
+        for node, spent in after.items()
+        if before.get(node) is not spent
+    }
 
 
 def additions(before: Mapping[str, Addition], after: Mapping[str, Addition]) -> dict[str, Addition]:

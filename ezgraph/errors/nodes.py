@@ -246,10 +246,11 @@ class StepFailed(NodeError):
         call: The id of its call, if one did.
     """
 
-    def __init__(self, node: str, error: Exception, tool: str | None = None, call: str | None = None) -> None:
+    def __init__(self, node: str, error: BaseException, tool: str | None = None, call: str | None = None) -> None:
         self.error, self.tool, self.call = error, tool, call
         where = f"{node}.{tool} (call {call})" if tool else node
-        super().__init__(node, f"{where} raised {type(error).__name__}: {error}")
+        said = str(error)
+        super().__init__(node, f"{where} raised {type(error).__name__}{said and ': '}{said}")
 
 
 class ModelStopped(NodeError):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
+from ezgraph.algebra.journalling import raised, recalled
 from ezgraph.algebra.scheduling import Seen, depth_at
 from ezgraph.algebra.settling import Published, Yielded
-from ezgraph.errors import InvalidResponse, ReplayMismatch, StepLimit, StepOver
+from ezgraph.errors import InvalidResponse, NodeError, ReplayMismatch, StepLimit, StepOver
 from ezgraph.messages import Usage
 from ezgraph.plan import NodeSpec
 from ezgraph.runtime.context import Context
@@ -21,13 +24,61 @@ if TYPE_CHECKING:
     from ezgraph.runtime.driver import Drive
 
 
+@final
+class Calls:
+    """The workers that one run of a step calls: where each call stands in it, and which are running."""
+
+    def __init__(self) -> None:
+        self._ordinals: dict[str, int] = {}
+        self._order = count()
+        self._staged: dict[str, int] = {}
+        self._callers: set[asyncio.Task[Any] | None] = set()
+
+    def placed(self, section: str) -> tuple[int, str]:
+        """The next call of a section of the step: its place among all, and its name in the journal."""
+        ordinal = self._ordinals[section] = self._ordinals.get(section, -1) + 1
+        return next(self._order), f"{section}/{ordinal}"
+
+    def is_last(self, worker: str, order: int) -> bool:
+        """Whether no later call of a worker has ended yet: the last one's state stays, not the slowest's."""
+        if order < self._staged.get(worker, 0):
+            return False
+        self._staged[worker] = order
+        return True
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the task that is here waits for what it called."""
+        caller = asyncio.current_task()
+        self._callers.add(caller)
+        try:
+            yield
+        finally:
+            self._callers.discard(caller)
+
+    async def end(self) -> None:
+        """Stop the calls that a step left running, such as the slower of two; no task outlives its step.  Rule G3."""
+        callers = [task for task in self._callers if task is not None]
+        for task in callers:
+            task.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+
+
 @frozen
 class Done:
     """What a called worker came to: its output, the state it leaves, and what was spent."""
 
     output: object
     state: object
-    usage: dict[str, Usage]
+    usage: Mapping[str, Usage]
+
+
+@frozen
+class Raised:
+    """What a called worker raised, and what was spent before."""
+
+    error: BaseException
+    usage: Mapping[str, Usage]
 
 
 async def call_workers(
@@ -45,28 +96,41 @@ async def call_workers(
     spec = _checked(drive, ctx, worker, states)
     depth = 1 + depth_at(drive.plan, drive.session, ctx._step)
     if depth > (limit := drive.session.limits.steps):
-        raise StepLimit(ctx.session, limit, (spec.id,), depth)
-    journal = ctx._journalled()
-    runs = [_run(drive, ctx, journal, spec, state, journal.numbered(ctx._section)) for state in states]
-    ended = await asyncio.gather(*runs, return_exceptions=True)
+        ctx._fault = StepLimit(ctx.session, limit, (spec.id,), depth)
+        raise ctx._fault
+    if ctx._calls is None:
+        ctx._calls = Calls()
+    calls, journal = ctx._calls, ctx._journalled()
+    places = [calls.placed(ctx._section) for _ in states]
+    with calls.running():
+        runs = [_run(ctx, journal, spec, state, at) for state, (_, at) in zip(states, places, strict=True)]
+        ended = await asyncio.gather(*runs, return_exceptions=True)
     if ctx._over:
         raise StepOver(ctx._spec.id)
-    for done in ended:
-        if isinstance(done, Done):
-            ctx._staged[spec.id] = done.state
-            for node, spent in done.usage.items():
-                ctx._spend_for(node, spent)
+    failures: list[BaseException] = []
     outputs: list[object] = []
-    for done in ended:
+    for done, (order, _) in zip(ended, places, strict=True):
         if isinstance(done, BaseException):
-            raise done
-        outputs.append(done.output)
+            failures.append(done)
+            continue
+        for node, spent in done.usage.items():
+            ctx._spend_for(node, spent)
+        if isinstance(done, Raised):
+            failures.append(done.error)
+        else:
+            outputs.append(done.output)
+            if calls.is_last(spec.id, order):
+                ctx._staged[spec.id] = done.state
+    if failures:
+        raise failures[0]
     return tuple(outputs)
 
 
 def _checked(drive: Drive, ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> NodeSpec:
     if ctx._over:
         raise StepOver(ctx._spec.id)
+    if drive.stopping:
+        raise asyncio.CancelledError("a sibling has failed, and nothing new starts")
     spec = drive.plan.find(ctx._spec.id, worker)
     if ctx._called:
         told = f"{ctx._spec.id} was called itself, and calls {spec.id}"
@@ -81,18 +145,22 @@ def _checked(drive: Drive, ctx: Context[Any, Any], worker: object, states: Seque
     return spec
 
 
-async def _run(  # noqa: PLR0913, PLR0917  facts of one call
-    drive: Drive, ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: object, at: str
-) -> Done:
+async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: object, at: str) -> Done | Raised:
     if (note := journal.found(at)) is not None:
         if note.worker != spec.id or note.state[spec.id] != state:
             raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({note.state!r})")
+        if note.raised is not None:
+            return Raised(recalled(note.raised), note.usage)
         return Done(note.output[spec.id], note.cells[spec.id], note.usage)
     cells = {**ctx._seen.cells, **ctx._staged, spec.id: state}
-    called: Context[Any, Any] = Context(drive, ctx._plan, drive.session, spec, ctx._step, Seen(cells, {}, {}))
-    called._called = True
-    ran = run_node(called)
-    published = ran if isinstance(ran, Published) else await ran
+    called: Context[Any, Any] = Context(ctx._drive, ctx._plan, ctx._drive.session, spec, ctx._step, Seen(cells, {}, {}))
+    called._called, called._journal = True, journal.within(at)
+    try:
+        ran = run_node(called)
+        published = ran if isinstance(ran, Published) else await ran
+    except NodeError as error:  # kept with the next write: a step that goes on has done so because of it
+        journal.hold(at, worker=spec.id, state={spec.id: state}, raised=raised(error), usage=called._spent)
+        return Raised(error, called._spent)
     output = published.answer.output if isinstance(published.answer, Yielded) else None
     done = Done(output, published.cells.get(spec.id, state), published.usage)
     await journal.write(

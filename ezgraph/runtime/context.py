@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ezgraph.errors import InvalidResponse, NoResult, StateTypeError, StepOver
+from ezgraph.errors import EzGraphError, InvalidResponse, NoResult, StateTypeError, StepOver
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ezgraph.algebra.scheduling import Seen, Step
     from ezgraph.nodes import Node, Stage, Worker
     from ezgraph.plan import NodeSpec, Plan
+    from ezgraph.runtime.calling import Calls
     from ezgraph.runtime.driver import Drive
     from ezgraph.runtime.journal import Journal
 
@@ -50,6 +51,8 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
     _called: bool = False
     _section: str = "run"  # where in the step its code is: a hook, `run`, or a tool call
     _journal: Journal | None = None
+    _calls: Calls | None = None
+    _fault: EzGraphError | None = None  # what ends the run and is not the node's: a limit, or a journal not written
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._spec.id}, session={self.session!r})"
@@ -207,8 +210,13 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
     def _journalled(self) -> Journal:
         """The journal of this run; most steps need none."""
         if self._journal is None:
-            self._journal = self._drive.journal(self._step)
+            self._journal = self._drive.journal(self)
         return self._journal
+
+    def _check_fault(self) -> None:
+        """Raise what ends the run, where code of the node's author has caught it."""
+        if self._fault is not None:
+            raise self._fault
 
     def _spend_for(self, node: str, usage: Usage) -> None:
         self._spent[node] = self._spent[node] + usage if node in self._spent else usage

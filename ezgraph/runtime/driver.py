@@ -14,8 +14,8 @@ from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
 from ezgraph.algebra.settling import Failed, Outcome, Published, settle, settle_all
-from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepLimit
-from ezgraph.messages import NO_USAGE, Usage
+from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepFailed, StepLimit
+from ezgraph.messages import NO_USAGE, Usage, storable
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
 from ezgraph.runtime.awaiting import ended, shielded
@@ -38,6 +38,7 @@ class Drive:
         session: As it was last committed.
         listener: Whom to tell, or None.
         journals: Whether finished calls are written before their step goes on.
+        stopping: Whether a failed branch has cancelled its siblings: nothing new starts.  Rule E5.
     """
 
     def __init__(self, plan: Plan, store: Store, codec: Codec, session: Session, listener: Listener | None) -> None:
@@ -47,9 +48,10 @@ class Drive:
         self._spent: list[Usage] = []
         self._failures: dict[Place, NodeError] = {}
         self._limits: list[StepLimit] = []
+        self.stopping = False
         self.journals = plan.wiring.durability == "call"
 
-    async def run(self) -> Turn:  # noqa: C901  the loop that all else is for; its checks cost no call
+    async def run(self) -> Turn:  # noqa: C901, PLR0912, PLR0915  the loop that all else is for; its checks cost no call
         """Run what is ready until nothing is, and say what the turn came to.
 
         Raises:
@@ -68,6 +70,8 @@ class Drive:
                 break
             if self.session.activation is not None:
                 await _Branches(self, steps).run()
+                if self._limits:
+                    break  # it waits for a larger limit, and nothing else can run
                 continue
             step = steps[0]
             if listener is not None:
@@ -75,7 +79,12 @@ class Drive:
             try:
                 outcome = run_node(context_of(self, step))
                 if not isinstance(outcome, Published):
-                    outcome = await outcome
+                    try:
+                        outcome = await outcome
+                    except asyncio.CancelledError as error:
+                        if task is None or task.cancelling() > asked:
+                            raise
+                        raise StepFailed(step.node, error) from error  # of something that it had awaited
                     if task is not None and task.cancelling() > asked:
                         raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
             except StepLimit:
@@ -159,9 +168,9 @@ class Drive:
 
     # ------------------------------------------------------------------------------------------------- inside a step
 
-    def journal(self, step: Step) -> Journal:
+    def journal(self, ctx: Context[Any, Any]) -> Journal:
         """The journal of a step that runs."""
-        return Journal(self, step)
+        return Journal(ctx)
 
     async def note(self, step: Step, notes: tuple[Note, ...]) -> None:
         """Append to the journal of a step that runs; parallel ones write one after another.  Rule F2."""
@@ -214,7 +223,7 @@ def _stale(step: Step) -> Never:
 
 def failure(error: NodeError) -> Failed:
     """A step that raised, as an outcome, in text that every store can keep."""
-    return Failed(type(error).__name__, str(error).encode("utf-8", "replace").decode())
+    return Failed(type(error).__name__, storable(str(error)))
 
 
 @final
@@ -228,7 +237,7 @@ class _Branches:
         self._running: dict[Step, asyncio.Task[Published]] = {}
         self._ended: list[Step] = []
         self._woken = asyncio.Event()
-        self._cancelled = False
+        self._fault: EzGraphError | None = None  # the store's
 
     async def run(self) -> None:
         limit = self._drive.plan.wiring.max_branches
@@ -245,6 +254,8 @@ class _Branches:
                 outcomes = [done for step in ended if (done := self._outcome(step)) is not None]
                 if outcomes:
                     await self._publish(outcomes)
+                if self._fault is not None:
+                    raise self._fault
         finally:
             await self._stop()
 
@@ -281,15 +292,22 @@ class _Branches:
 
     def _outcome(self, step: Step) -> tuple[Step, Outcome] | None:
         task = self._running.pop(step)
-        if task.cancelled() and self._cancelled:
-            return None
         try:
             return step, task.result()
+        except asyncio.CancelledError as error:
+            if self._drive.stopping:
+                return None
+            failed = StepFailed(step.node, error)  # of something that it had awaited: nobody has cancelled the branch
+            failed.__cause__ = error
+            return step, self._drive.failed(step, failed)
         except StepLimit as limit:
             self._drive.hold(limit)
             return None
         except NodeError as error:
             return step, self._drive.failed(step, error)
+        except EzGraphError as fault:
+            self._fault = self._fault or fault
+            return None
 
     async def _publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
         drive = self._drive
@@ -299,7 +317,7 @@ class _Branches:
             return
         self._waiting.extend(follows(drive.plan, drive.session, [step for step, _ in outcomes]))
         if opened.marks and drive.plan.closure(opened).policy == "cancel_siblings":
-            self._cancelled = True
+            drive.stopping = True
             self._waiting.clear()
             await self._stop()
             self._ended = list(self._running)  # what ended well all the same is kept

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
-from ezgraph.algebra.scheduling import Step
-from ezgraph.errors import RevisionConflict, StepLimit, StoreError
+from ezgraph.errors import RevisionConflict, StoreError
 from ezgraph.notes import Note
 
 if TYPE_CHECKING:
-    from ezgraph.runtime.driver import Drive
-
-
-NO_FAULT: Final = (StepLimit, RevisionConflict, StoreError)
-"""What can be raised inside a step and is not the step's failure: it is told as it is, and nothing is logged of it."""
+    from ezgraph.runtime.context import Context
 
 
 @final
 class Journal:
-    """The journal of one run of a step."""
+    """The journal of one run of a step, or of a worker that it called: then with a prefix to every place.
 
-    def __init__(self, drive: Drive, step: Step) -> None:
-        self._drive, self._step = drive, step
-        self._notes = {note.at: note for note in drive.session.journal.get(step.place, ())}
+    Attributes:
+        ctx: What the step was handed.
+    """
+
+    def __init__(self, ctx: Context[Any, Any], prefix: str = "") -> None:
+        self.ctx, self._prefix = ctx, prefix
+        noted = ctx._drive.session.journal.get(ctx._step.place, ())
+        self._notes = {note.at: note for note in noted if note.at.startswith(prefix)}
         self._held: list[Note] = []
-        self._ordinals: dict[str, int] = {}
 
     def found(self, at: str) -> Note | None:
         """What an earlier run noted there."""
-        return self._notes.get(at)
+        return self._notes.get(self._prefix + at)
 
-    def numbered(self, section: str) -> str:
-        """The place of the next worker that is called in a section of the step."""
-        ordinal = self._ordinals[section] = self._ordinals.get(section, -1) + 1
-        return f"{section}/{ordinal}"
+    def within(self, at: str) -> Journal:
+        """The journal of a worker that is called there."""
+        return Journal(self.ctx, f"{self._prefix}{at}/")
 
     def hold(self, at: str, **parts: Any) -> None:
         """Append with the next write: what is cheap to find again is not worth a write of its own."""
-        self._held.append(Note(*self._step.place, at, **parts))
+        self._held.append(Note(*self.ctx._step.place, self._prefix + at, **parts))
 
     async def write(self, at: str, **parts: Any) -> None:
         """Append now, with all that was held.  Rule L3.
@@ -47,6 +45,12 @@ class Journal:
             StoreError: The store cannot be written.
         """
         self.hold(at, **parts)
-        if self._drive.journals:
-            notes, self._held = tuple(self._held), []
-            await self._drive.note(self._step, notes)
+        drive = self.ctx._drive
+        if not drive.journals:
+            return
+        notes, self._held = tuple(self._held), []
+        try:
+            await drive.note(self.ctx._step, notes)
+        except (RevisionConflict, StoreError) as error:
+            self.ctx._fault = error
+            raise

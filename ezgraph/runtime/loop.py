@@ -11,22 +11,22 @@ from attrs import frozen
 
 from ezgraph.algebra.acceptance import Accepted, check_answer, of_loop, yielded
 from ezgraph.algebra.batch import Conflict, Ended, Routing, decide, summarise
-from ezgraph.algebra.journalling import additions, changes, meant, told
+from ezgraph.algebra.journalling import additions, changes, meant, spendings, told
 from ezgraph.algebra.ownership import check_response
 from ezgraph.algebra.results import extra_messages, fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
-from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, RoundLimit, StepFailed
+from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, ReplayMismatch, RoundLimit, StepFailed
 from ezgraph.histories import Addition
-from ezgraph.messages import Message, ToolCall, assistant, check_message, instruction, tool_result
+from ezgraph.messages import Message, ToolCall, Usage, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
-from ezgraph.notes import Note
+from ezgraph.notes import GONE, Note
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
 from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, ModelReplied, ToolAnswered, ToolCalled
-from ezgraph.runtime.journal import NO_FAULT, Journal
+from ezgraph.runtime.journal import Journal
 
 Outcome: TypeAlias = Response[Any] | Ended
 Cleanup: TypeAlias = Callable[[], object]
@@ -41,8 +41,7 @@ async def converse(ctx: Context[Any, Any]) -> Answer:
         NodeError: A handler, a hook or the model failed, or returned what it may not.
     """
     spec, model = ctx._spec, cast(Model, ctx._spec.model)  # compile() refuses a node without one
-    journal = None if ctx._called else ctx._journalled()  # a called worker is noted as a whole
-    loop = _Loop(ctx._plan, spec, model, ctx, ctx._drive.listener, journal, [])
+    loop = _Loop(ctx._plan, spec, model, ctx, ctx._drive.listener, ctx._journalled(), [])
     try:
         await loop.enter()
         prompt = await loop.prompt()
@@ -65,13 +64,13 @@ class _Loop:
     model: Model
     ctx: Context[Any, Any]
     listener: Listener | None
-    journal: Journal | None
+    journal: Journal
     cleanups: list[Cleanup]
 
     async def enter(self) -> None:
         """`on_enter`, and the seed of a history that a provider would not accept as it is.  Rule G2."""
         ctx, spec = self.ctx, self.spec
-        if (note := self._noted("enter")) is not None:
+        if (note := self.journal.found("enter")) is not None:
             ctx._staged.update(note.cells)
             ctx._adds.update(note.adds)
             self._spend(note)
@@ -81,6 +80,7 @@ class _Loop:
         trailing = history[-1] if history and history[-1].role == "user" else None
         if spec.on_enter:
             used = await settled(spec.node.on_enter(ctx, trailing))
+            ctx._check_fault()
             if isinstance(used, str):
                 used = instruction(used)  # the program's words, also in the customer's place (rule C3)
             if used is not None and used != trailing:
@@ -92,7 +92,7 @@ class _Loop:
             history = ctx.history
         if spec.seed is not None and (not history or history[-1].role == "assistant"):
             ctx._add(spec.space, instruction(spec.seed))
-        self._hold("enter", cells={**ctx._staged}, adds={**ctx._adds}, usage={**ctx._spent})
+        self.journal.hold("enter", cells={**ctx._staged}, adds={**ctx._adds}, usage={**ctx._spent})
 
     def _replace(self, length: int, used: Message) -> None:
         """Put `used` in the place of message `length`, the last one before `on_enter` appended others here."""
@@ -106,18 +106,22 @@ class _Loop:
 
     async def prompt(self) -> str:
         """The system prompt of this run."""
-        if (note := self._noted("prompt")) is not None:
+        ctx = self.ctx
+        if (note := self.journal.found("prompt")) is not None:
+            self._restage(note)
             return note.text
-        self.ctx._section = "prompt"
-        prompt = await settled(self.spec.node.prompt(self.ctx))
+        ctx._section = "prompt"
+        before = self._staged()
+        prompt = await settled(self.spec.node.prompt(ctx))
+        ctx._check_fault()
         if not isinstance(prompt, str):
             raise TypeError(f"{self.spec.id}.prompt gave {prompt!r}: return a str")
-        self._hold("prompt", text=prompt)
+        self.journal.hold("prompt", text=prompt, **self._since(*before))
         return prompt
 
     async def round(self, number: int, prompt: str) -> Routing | str | None:
         """One model message and its calls: a route or an output, or None where the loop goes on."""
-        if (note := self._noted(f"reply {number}")) is not None:
+        if (note := self.journal.found(f"reply {number}")) is not None:
             self._spend(note)
             return await self._batch(number, note.text, note.calls)
         spec, ctx = self.spec, self.ctx
@@ -133,7 +137,7 @@ class _Loop:
             self.listener(ModelReplied(ctx.session, spec.id, reply.text, calls))
         if not calls:
             return reply.text
-        self._hold(f"reply {number}", text=reply.text, calls=calls, usage={spec.id: reply.usage})
+        self.journal.hold(f"reply {number}", text=reply.text, calls=calls, usage={spec.id: reply.usage})
         return await self._batch(number, reply.text, calls)
 
     def _check(self, reply: ModelReply) -> None:
@@ -194,46 +198,47 @@ class _Loop:
     async def _answered(self, tool: Tool, call: ToolCall, arguments: dict[str, object]) -> Outcome:
         """What a handler gives, in the journal before the loop goes on."""
         spec, ctx = self.spec, self.ctx
-        cells, adds, spent_before = {**ctx._staged}, {**ctx._adds}, ctx._spent
-        ctx._spent = {}
+        before = self._staged()
         try:
             response: Response[Any] = await self._handled(tool, arguments)
             if isinstance(response, Builders):
                 self.cleanups.extend(response.effects.cleanups)  # due even where the response is refused
                 for message in response.effects.messages:
                     check_message("with_messages", message)
+            ctx._check_fault()
             check_response(self.plan, spec, tool.handler, response)
             if isinstance(response, TaskResult):
                 check_answer(spec, tool, response.value)
-        except NO_FAULT:
-            raise
         except Exception as error:
+            ctx._check_fault()
             if isinstance(error, NodeError) and error.node == spec.id:
                 error.add_note(f"in tool {tool.spec.name}, call {call.id}")
                 raise
             raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
-        finally:
-            spent, ctx._spent = ctx._spent, spent_before
-            for node, usage in spent.items():
-                ctx._spend_for(node, usage)
-        if self.journal is not None:
-            await self.journal.write(
-                ctx._section,
-                outcome=told(self.plan, tool, response),
-                cells=changes(cells, ctx._staged),
-                adds=additions(adds, ctx._adds),
-                usage=spent,
-            )
+        await self.journal.write(ctx._section, outcome=told(self.plan, tool, response), **self._since(*before))
         return response
 
     # ------------------------------------------------------------------------------------------------- the journal
 
-    def _noted(self, at: str) -> Note | None:
-        return None if self.journal is None else self.journal.found(at)
+    def _staged(self) -> tuple[dict[str, Any], dict[str, Addition], dict[str, Usage]]:
+        ctx = self.ctx
+        return {**ctx._staged}, {**ctx._adds}, {**ctx._spent}
 
-    def _hold(self, at: str, **parts: Any) -> None:
-        if self.journal is not None:
-            self.journal.hold(at, **parts)
+    def _since(self, cells: dict[str, Any], adds: dict[str, Addition], spent: dict[str, Usage]) -> dict[str, Any]:
+        """What was staged since, as a note has it."""
+        ctx = self.ctx
+        return {
+            "cells": changes(cells, ctx._staged),
+            "adds": additions(adds, ctx._adds),
+            "usage": spendings(spent, ctx._spent),
+        }
+
+    def _restage(self, note: Note) -> None:
+        """Stage again what an earlier run of this step has noted."""
+        self.ctx._staged.update(note.cells)
+        for space, added in note.adds.items():
+            self.ctx._add(space, *added.messages)
+        self._spend(note)
 
     def _spend(self, note: Note) -> None:
         for node, spent in note.usage.items():
@@ -241,13 +246,14 @@ class _Loop:
 
     def _finished(self, number: int, index: int) -> Outcome | None:
         """What a call came to that an earlier run of this step finished, its writes staged again.  Rules F2, L3."""
-        note = self._noted(f"call {number}.{index}")
+        at = f"call {number}.{index}"
+        note = self.journal.found(at)
         if note is None or note.outcome is None:
             return None
-        self.ctx._staged.update(note.cells)
-        for space, added in note.adds.items():
-            self.ctx._add(space, *added.messages)
-        self._spend(note)
+        for tool, value in note.outcome.value.items():
+            if value is GONE:
+                raise ReplayMismatch(self.spec.id, at, "no tool of that name", tool)
+        self._restage(note)
         return meant(self.plan, note.outcome)
 
     async def _handled(self, tool: Tool, arguments: dict[str, object]) -> Any:

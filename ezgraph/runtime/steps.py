@@ -12,6 +12,7 @@ from ezgraph.algebra.scheduling import Step, seen_by
 from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
 from ezgraph.errors import (
     ConflictError,
+    EzGraphError,
     NodeError,
     OwnershipError,
     ReplayMismatch,
@@ -22,7 +23,6 @@ from ezgraph.plan import Handler, NodeSpec
 from ezgraph.responses import NO_EFFECTS
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
-from ezgraph.runtime.journal import NO_FAULT
 from ezgraph.runtime.loop import converse
 
 if TYPE_CHECKING:
@@ -51,11 +51,9 @@ def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Publishe
             published = _published(spec, run, ctx, response)
             ctx._over = True
             return published
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  it is raised, as what it is
         ctx._over = True
-        if _is_told(spec, error):
-            raise
-        raise StepFailed(spec.id, error) from error
+        raise _told(ctx, error)  # noqa: B904
     return work_of(ctx, response)
 
 
@@ -77,7 +75,7 @@ def _afresh(ctx: Context[Any, Any]) -> Context[Any, Any]:
     if not ctx._called:
         return context_of(ctx._drive, ctx._step)
     again: Context[Any, Any] = Context(ctx._drive, ctx._plan, ctx._drive.session, ctx._spec, ctx._step, ctx._seen)
-    again._called = True
+    again._called, again._journal = True, ctx._journal
     return again
 
 
@@ -99,12 +97,10 @@ async def work_of(ctx: Context[Any, Any], begun: Awaitable[Any] | None = None) -
         else:
             response = await called(run, ctx, {})
         return _published(spec, run, ctx, response)
-    except Exception as error:
-        if _is_told(spec, error):
-            raise
-        raise StepFailed(spec.id, error) from error
+    except Exception as error:  # noqa: BLE001  it is raised, as what it is
+        raise _told(ctx, error)  # noqa: B904
     finally:
-        ctx._over = not spec.on_exit
+        await _end(ctx, spec)
 
 
 async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Published:
@@ -114,7 +110,7 @@ async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Publish
         published = await (work if spec.timeout is None else within(spec.timeout, spec.id, None, work))
     except NodeError as error:
         ctx._over = True
-        if spec.rescue is None or isinstance(error, BREACHES):
+        if spec.rescue is None or isinstance(error, BREACHES) or isinstance(error.__cause__, BREACHES):
             raise
         spent, ctx = ctx._spent, _afresh(ctx)
         ctx._spent = spent  # which it was
@@ -128,36 +124,35 @@ async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Publish
 async def _rescued(spec: NodeSpec, rescue: Handler, ctx: Context[Any, Any], error: NodeError) -> Published:
     """What the error hook gives in the place of an outcome; the response hook does not see it."""
     cause = error.__cause__ if isinstance(error, StepFailed) else None
+    shown = cause if isinstance(cause, Exception) else error
     ctx._section = "rescue"
     try:
-        given = await settled(rescue.call(ctx, cause if isinstance(cause, Exception) else error))
+        given = await settled(rescue.call(ctx, shown))
         check_response(ctx._plan, spec, rescue, given)
         if given is None:
             raise error  # noqa: TRY301  it delegates
         ctx._spend(given.effects.usage)
         return _outcome(ctx, of_loop(spec, "", given))
-    except Exception as raised:
-        if raised is error or _is_told(spec, raised):
-            raise
-        raise StepFailed(spec.id, raised) from raised
+    except Exception as raised:  # noqa: BLE001  it is raised, as what it is
+        raise error if raised is shown else _told(ctx, raised)  # noqa: B904
     finally:
-        ctx._over = not spec.on_exit
+        await _end(ctx, spec)
 
 
 async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) -> None:
     ctx._section = "exit"
     try:
         await settled(spec.node.on_exit(ctx, _seen_at_exit(published.answer)))
-    except Exception as error:
-        if _is_told(spec, error):
-            raise
-        raise StepFailed(spec.id, error) from error
+        ctx._check_fault()
+    except Exception as error:  # noqa: BLE001  it is raised, as what it is
+        raise _told(ctx, error)  # noqa: B904
     finally:
-        ctx._over = True
+        await _end(ctx, None)
 
 
 def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: Any) -> Published:
     """The outcome of a `run`, once table B has allowed what it returned."""
+    ctx._check_fault()
     check_response(ctx._plan, spec, run, response)
     if response is not None and response.effects is not NO_EFFECTS:
         ctx._spend(response.effects.usage)
@@ -166,12 +161,27 @@ def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: A
 
 def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
     """A run that ended well.  A worker's messages are private to its run.  Rule B3."""
+    ctx._check_fault()
     return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else {}, ctx._spent)
 
 
-def _is_told(spec: NodeSpec, error: Exception) -> bool:
-    """Whether an error is told as it is: a node's own breach, or one that is not the step's fault."""
-    return isinstance(error, NO_FAULT) or (isinstance(error, NodeError) and error.node == spec.id)
+async def _end(ctx: Context[Any, Any], exits: NodeSpec | None) -> None:
+    """A part of the run is over; the last one, where no `on_exit` follows.  What it called and left running ends."""
+    ctx._over = exits is None or not exits.on_exit
+    if ctx._calls is not None:
+        await ctx._calls.end()
+
+
+def _told(ctx: Context[Any, Any], error: Exception) -> EzGraphError:
+    """What a run that raised raises: its fault, the node's own breach as it is, and anything else as `StepFailed`."""
+    node = ctx._spec.id
+    if ctx._fault is not None:
+        return ctx._fault
+    if isinstance(error, NodeError) and error.node == node:
+        return error
+    failed = StepFailed(node, error)
+    failed.__cause__ = error
+    return failed
 
 
 def _seen_at_exit(answer: Answer) -> object:

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct, json
 from ezgraph.activations import Activation, Row, Rows
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage
-from ezgraph.notes import Note, Said
+from ezgraph.notes import GONE, Note, Raised, Said
 from ezgraph.records import attributes, bare, describe, is_record, named_fields
 from ezgraph.session import CONTEXT, END, Delta, ErrorRecord, Head, Limits
 from ezgraph.shapes import LEAF_TESTS
@@ -132,12 +132,10 @@ class Values(Strict):
         inputs = NewType("inputs", dict)  # type: ignore[type-arg]
         values = NewType("values", dict)  # type: ignore[type-arg]
         spending = dict.fromkeys(states, Usage)
-        named = (
-            *((cells, states), (usage, spending), (results, outputs), (series, each), (inputs, given)),
-            (values, answers),
-        )
+        named = (*((cells, states), (usage, spending), (results, outputs), (series, each), (inputs, given)),)
         for tp, types in named:
             self._register_by_name(tp, types)
+        self._register_by_name(values, answers, lambda *_: GONE)  # of a renamed tool: only a replay needs it
         stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
         stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
         before = NewType("before", dict)  # type: ignore[type-arg]
@@ -194,6 +192,7 @@ class Values(Strict):
             worker=_maybe(worker),
             state=cells,
             output=results,
+            raised=_maybe(Raised),
             cells=cells,
             usage=usage,
         )
@@ -227,15 +226,15 @@ class Values(Strict):
         self.register_unstructure_hook(cls, dump)
         return load, dump
 
-    def _register_by_name(self, tp: Any, types: Mapping[str, Any]) -> None:
-        """An object with a value for each of some names, each of its own type."""
+    def _register_by_name(self, tp: Any, types: Mapping[str, Any], unknown: Hook | None = None) -> None:
+        """An object with a value for each of some names, each of its own type; `unknown` loads those of others."""
         loads = {name: (inner, self.get_structure_hook(inner)) for name, inner in types.items()}
         dumps = {name: self.get_unstructure_hook(inner) for name, inner in types.items()}
 
         def load(value: Any, _: Any) -> Any:
             if type(value) is not dict:
                 raise Misfit("an object", value)
-            parts = [loads.get(name) or (name, partial(_refuse, types)) for name in value]
+            parts = [loads.get(name) or (name, unknown or partial(_refuse, types)) for name in value]
             return dict(zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts), strict=True))
 
         self.register_structure_hook(tp, load)
