@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, overload
 
 from attrs import frozen
 from typing_extensions import TypeVar
@@ -167,8 +167,14 @@ class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
 
     @classmethod
     def _over(cls, inputs: Iterable[State], /) -> Fanout[Self]:
-        """Links the class to its state type, for the checkers of `scatter` and `ctx.call`."""
+        """Links the class to its state type, for the checkers of `scatter`."""
         return Fanout(workers=(cls,), inputs=tuple(inputs))
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def _yields(cls, state: State, /) -> Output:
+            """Links the class to its state and output types, for the checkers of `ctx.call`."""
 
 
 @frozen

@@ -6,7 +6,7 @@ Nothing here is published; the step's staged writes become part of its outcome w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast, overload
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -29,9 +29,17 @@ if TYPE_CHECKING:
 State = TypeVar("State")
 NodeState = TypeVar("NodeState")
 Output = TypeVar("Output")
+NodeState_contra = TypeVar("NodeState_contra", contravariant=True)
+Output_co = TypeVar("Output_co", covariant=True)
 Shared = TypeVar("Shared")
 Default = TypeVar("Default")
 Shared_co = TypeVar("Shared_co", covariant=True, default=object)
+
+
+class WorkerClass(Protocol[NodeState_contra, Output_co]):
+    """What a worker's class object is to a type checker: it links the worker to its state and its output."""
+
+    def _yields(self, state: NodeState_contra, /) -> Output_co: ...
 
 
 class Context(Struct, Generic[State, Shared_co], eq=False):
@@ -138,7 +146,7 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
             raise NoResult(self._spec.id, spec.id, tuple(seen.results), tuple(seen.series))
         return cast("tuple[Output, ...]", seen.series[spec.id])
 
-    async def call(self, worker: type[Worker[NodeState, Output, Any]], state: NodeState) -> Output:
+    async def call(self, worker: WorkerClass[NodeState, Output], state: NodeState) -> Output:
         """Run a worker inside this step, with `state` as its state, and give its output.  Rule E11.
 
         What it saves and spends is staged into this step.
@@ -152,7 +160,7 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
         return cast("Output", output)
 
     async def call_all(
-        self, worker: type[Worker[NodeState, Output, Any]], states: Iterable[NodeState]
+        self, worker: WorkerClass[NodeState, Output], states: Iterable[NodeState]
     ) -> tuple[Output, ...]:
         """Run a worker once for each of `states` side by side, and give the outputs in order.  Rule E11.
 

@@ -499,6 +499,10 @@ async def calls(ctx: Context[Report, Purse]) -> None:
     await ctx.call_all(Photos, [Report(), Report()])  # OK:15b
     await ctx.call_all(Letters, [None])  # OK:15c
     print((await ctx.call(Trace, None)).depot)  # OK:15d
+    print(str(await ctx.call(Photos, Report())), str(await ctx.call_all(Photos, [Report()])))
+    share: float = await ctx.call(Photos, Report())
+    shares: tuple[float, ...] = await ctx.call_all(Photos, [Report()])
+    print(share, shares)
     await ctx.call_all(Letters, [None, None])  # OK:15e
     print(count, counts)
 

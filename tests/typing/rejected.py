@@ -572,23 +572,23 @@ def uses(ctx: Context[Report, Purse]) -> None:
 
 async def calls(ctx: Context[Report, Purse]) -> None:
     count: int = await ctx.call(Trace, None)  # E:9f
-    # mypy[arg-type]: incompatible type "type[Trace]"; expected "type[Worker[None, int, Any]]"
+    # mypy[arg-type]: incompatible type "type[Trace]"; expected "WorkerClass[None, int]"
     # pyright[reportAssignmentType]: Type "Sighting" is not assignable to declared type "int"
     await ctx.call(Photos, "x")  # E:9g
     # mypy[misc]: Cannot infer value of type parameter "NodeState" of "call" of "Context"
     # pyright[reportArgumentType]: "Literal['x']" is not assignable to "Report"
     await ctx.call(Reception, Report())  # E:9h
-    # mypy[arg-type]: incompatible type "type[Reception]"; expected "type[Worker[Report, Never, Any]]"
-    # pyright[reportArgumentType]: "type[Reception]" is not assignable to "type[Worker[Report, Output@call, Any]]"
+    # mypy[arg-type]: incompatible type "type[Reception]"; expected "WorkerClass[Report, Never]"
+    # pyright[reportArgumentType]: "type[Reception]" cannot be assigned to parameter "worker" of type "WorkerClass[NodeState@call, Output@call]"
     counts: tuple[Sighting, ...] = await ctx.call_all(Photos, [Report()])  # E:15a
-    # mypy[arg-type]: incompatible type "type[Photos]"; expected "type[Worker[Report, Sighting, Any]]"
+    # mypy[arg-type]: incompatible type "type[Photos]"; expected "WorkerClass[Report, Sighting]"
     # pyright[reportAssignmentType]: Type "tuple[int, ...]" is not assignable to declared type "tuple[Sighting, ...]"
     await ctx.call_all(Photos, ["x"])  # E:15b
     # mypy[misc]: Cannot infer value of type parameter "NodeState" of "call_all" of "Context"
     # pyright[reportArgumentType]: "Literal['x']" is not assignable to "Report"
     await ctx.call_all(Decide, [Ruling()])  # E:15c
-    # mypy[arg-type]: incompatible type "type[Decide]"; expected "type[Worker[Ruling, Never, Any]]"
-    # pyright[reportArgumentType]: "type[Decide]" is not assignable to "type[Worker[Ruling, Output@call_all, Any]]"
+    # mypy[arg-type]: incompatible type "type[Decide]"; expected "WorkerClass[Ruling, Never]"
+    # pyright[reportArgumentType]: "type[Decide]" cannot be assigned to parameter "worker" of type "WorkerClass[NodeState@call_all, Output@call_all]"
     print(ctx.call(Trace, None).depot)  # E:15d
     # mypy[attr-defined]: "Coroutine[Any, Any, Sighting]" has no attribute "depot"
     # pyright[reportAttributeAccessIssue]: Cannot access attribute "depot" for class "CoroutineType[Any, Any, Sighting]"
