@@ -97,7 +97,7 @@ class BranchFailed(CallerError):
         super().__init__(
             session,
             f"session {session!r}: {len(failures)} of its branches failed: {told}{more}. "
-            f"Call arecover({session!r}) to run what is missing.",
+            f"Call arecover({session!r}) to run what is missing, or aabandon({session!r}) to drop it.",
         )
 
 

@@ -194,7 +194,7 @@ class RoundLimit(NodeError):
         super().__init__(
             node,
             f"{node}: the model called tools in {limit} messages without an answer or a route. "
-            "Set `rounds` on the node, or let a tool route.",
+            "Set `rounds` on the node, or let a tool route. A branch goes on with more rounds; aabandon(...) drops it.",
         )
 
 

@@ -139,7 +139,7 @@ class CompiledGraph:
             raise InvalidInput(session.id, told)
 
     async def arecover(self, session: str, *, step_limit: int = _STEP_LIMIT) -> Turn:
-        """Go on where an earlier turn stopped: a failed, killed or held step runs again from its start.  Rule G6.
+        """Go on where an earlier turn stopped: a failed, killed or held step goes on from its journal.  Rules F2, G6.
 
         Does nothing where nothing is owed.
 

@@ -159,9 +159,7 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
         (output,) = await self._drive.call(self, worker, (state,))
         return cast("Output", output)
 
-    async def call_all(
-        self, worker: WorkerClass[NodeState, Output], states: Iterable[NodeState]
-    ) -> tuple[Output, ...]:
+    async def call_all(self, worker: WorkerClass[NodeState, Output], states: Iterable[NodeState]) -> tuple[Output, ...]:
         """Run a worker once for each of `states` side by side, and give the outputs in order.  Rule E11.
 
         All that were started have ended before an error is raised.

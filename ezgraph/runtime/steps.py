@@ -100,7 +100,9 @@ async def work_of(ctx: Context[Any, Any], begun: Awaitable[Any] | None = None) -
     except Exception as error:  # noqa: BLE001  it is raised, as what it is
         raise _told(ctx, error)  # noqa: B904
     finally:
-        await _end(ctx, spec)
+        ctx._over = not spec.on_exit
+        if ctx._calls is not None:
+            await ctx._calls.end()
 
 
 async def _tended(ctx: Context[Any, Any], work: Awaitable[Published]) -> Published:
@@ -136,7 +138,9 @@ async def _rescued(spec: NodeSpec, rescue: Handler, ctx: Context[Any, Any], erro
     except Exception as raised:  # noqa: BLE001  it is raised, as what it is
         raise error if raised is shown else _told(ctx, raised)  # noqa: B904
     finally:
-        await _end(ctx, spec)
+        ctx._over = not spec.on_exit
+        if ctx._calls is not None:
+            await ctx._calls.end()
 
 
 async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) -> None:
@@ -147,12 +151,15 @@ async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) 
     except Exception as error:  # noqa: BLE001  it is raised, as what it is
         raise _told(ctx, error)  # noqa: B904
     finally:
-        await _end(ctx, None)
+        ctx._over = True
+        if ctx._calls is not None:
+            await ctx._calls.end()
 
 
 def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: Any) -> Published:
     """The outcome of a `run`, once table B has allowed what it returned."""
-    ctx._check_fault()
+    if ctx._fault is not None:
+        raise ctx._fault
     check_response(ctx._plan, spec, run, response)
     if response is not None and response.effects is not NO_EFFECTS:
         ctx._spend(response.effects.usage)
@@ -163,13 +170,6 @@ def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
     """A run that ended well.  A worker's messages are private to its run.  Rule B3."""
     ctx._check_fault()
     return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else {}, ctx._spent)
-
-
-async def _end(ctx: Context[Any, Any], exits: NodeSpec | None) -> None:
-    """A part of the run is over; the last one, where no `on_exit` follows.  What it called and left running ends."""
-    ctx._over = exits is None or not exits.on_exit
-    if ctx._calls is not None:
-        await ctx._calls.end()
 
 
 def _told(ctx: Context[Any, Any], error: Exception) -> EzGraphError:
