@@ -47,7 +47,7 @@ class Rows(Mapping[Place, Row]):
     A view of the first `length` rows of a table that views share, as `History` is of a list.
     """
 
-    __slots__ = ("_counts", "_length", "_table")
+    __slots__ = ("_counts", "_length", "_next", "_table")
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._table: dict[Place, tuple[int, Row]] = {}
@@ -56,10 +56,14 @@ class Rows(Mapping[Place, Row]):
             self._table[row.place] = at, row
             self._counts.setdefault(row.node, []).append(at)
         self._length = len(self._table)
+        self._next: tuple[tuple[Row, ...], Rows] | None = None
 
-    def with_rows(self, rows: Iterable[Row]) -> Rows:
-        """These rows and more."""
+    def with_rows(self, rows: tuple[Row, ...]) -> Rows:
+        """These rows and more; the same again, as a step's delta is applied once it is settled, costs nothing."""
+        if self._next is not None and self._next[0] is rows:
+            return self._next[1]
         new = object.__new__(Rows)
+        new._next = None
         with GROWING:
             table, counts, length = self._table, self._counts, self._length
             behind = len(table) > length  # another view has grown
@@ -80,6 +84,7 @@ class Rows(Mapping[Place, Row]):
                     counts[place[0]] = [length]
                 length += 1
             new._table, new._counts, new._length = table, counts, length
+        self._next = rows, new
         return new
 
     def count(self, node: str) -> int:

@@ -5,12 +5,12 @@ What each means is table A of the rules; who may return which is table B, `ezgra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Protocol, Self, TypeAlias, cast, final, overload
 
-from attrs import Attribute, evolve, field, frozen
+from attrs import Attribute, evolve, field, fields, frozen
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse
@@ -96,6 +96,12 @@ class Builders:
 
     effects: Effects = NO_EFFECTS
 
+    def __repr__(self) -> str:
+        """What it is and what was given, in short: a response may hold a customer's data of any length."""
+        told = {one.name: getattr(self, one.name) for one in fields(type(self))}
+        given = [f"{one.name}={_named(told[one.name])}" for one in fields(type(self)) if told[one.name] != one.default]
+        return f"{type(self).__name__}({', '.join(given)})"
+
     def with_usage(self, usage: Usage) -> Self:
         """Add `usage` to the accounting of the node that answers."""
         if not isinstance(usage, Usage):
@@ -125,7 +131,9 @@ class Builders:
 
 
 def _named(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else repr(value)
+    if isinstance(value, tuple) and value and all(isinstance(one, type) for one in value):
+        return f"({', '.join(map(_named, value))})"
+    return value.__name__ if isinstance(value, type) else f"{value!r:.100}"
 
 
 def _placed(value: object) -> Placement | None:
@@ -172,7 +180,7 @@ def _as_str(text: Any) -> Any:
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Go(Builders, Generic[Target_co]):
     """The target becomes the cursor, durably, and runs within this turn.  Built by `go`."""
 
@@ -190,7 +198,7 @@ class Go(Builders, Generic[Target_co]):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class DirectTo(Builders, Generic[Target_co]):
     """The program's own text is the reply; the target owns the next turn and does not run now.  See `direct_to`."""
 
@@ -209,7 +217,7 @@ class DirectTo(Builders, Generic[Target_co]):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Fanout(Builders, Generic[Workers_co]):
     """Branches open for different workers; none of them becomes the cursor.  Built by `fanout` and `scatter`.
 
@@ -223,7 +231,7 @@ class Fanout(Builders, Generic[Workers_co]):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Stay(Builders):
     """Corrective feedback to the model; its loop goes on.  From a tool handler only.  Built by `stay`."""
 
@@ -231,7 +239,7 @@ class Stay(Builders):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Direct(Builders):
     """The program's own text is the reply; the node keeps the cursor.  Built by `direct`."""
 
@@ -239,7 +247,7 @@ class Direct(Builders):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Finish(Builders):
     """The graph completes with the program's own text.  Built by `finish`."""
 
@@ -247,7 +255,7 @@ class Finish(Builders):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class TaskResult(Builders, Generic[Output_co]):
     """The tool loop ends with a value of the node's output type; no route.  Built by `task_result`."""
 
@@ -305,17 +313,26 @@ def scatter(worker: Scatterable[Input, W1], inputs: Iterable[Input], /) -> Fanou
     gives the outputs there, in input order.
 
     Raises:
-        InvalidResponse: `worker` is not a worker's class, or `inputs` cannot be iterated.
+        InvalidResponse: `worker` is not a worker's class, or `inputs` have no order.
     """
-    given: Any = inputs
-    if isinstance(given, str | bytes | Mapping):
-        raise InvalidResponse("scatter", f"one {type(given).__name__} was given", "Pass a list of inputs.")
+    return Fanout(workers=(cast("type[W1]", worker),), inputs=inputs_of("scatter", inputs))
+
+
+def inputs_of(call: str, inputs: object) -> tuple[Any, ...]:
+    """Inputs in order, from whatever can be iterated and has one.
+
+    Raises:
+        InvalidResponse: It has none, or is a text or a mapping.
+    """
+    if isinstance(inputs, str | bytes | Mapping):
+        raise InvalidResponse(call, f"one {type(inputs).__name__} was given", "Pass a list of inputs.")
+    if isinstance(inputs, AbstractSet):
+        raise InvalidResponse(call, f"a {type(inputs).__name__} has no order", "Pass a list, such as sorted(...).")
     try:
-        items = tuple(given)
+        return tuple(cast("Iterable[Any]", inputs))
     except TypeError as error:
-        told = f"{given!r:.60} cannot be iterated"
-        raise InvalidResponse("scatter", told, "Pass a list of inputs.") from error
-    return Fanout(workers=(cast("type[W1]", worker),), inputs=items)
+        told = f"{inputs!r:.60} cannot be iterated"
+        raise InvalidResponse(call, told, "Pass a list of inputs.") from error
 
 
 def stay(text: str, /) -> Stay:

@@ -161,7 +161,8 @@ class Delta(Struct, frozen=True, gc=False):
         rows: Outcomes inserted into the open activation.
         marks: Failed steps of the open activation; None takes all marks off.
         closed: The open activation (or the one just opened) is dropped.
-        results: The results the cursor's stage can read, where they change.
+        results: Of the activation that this closes, the workers that ran once and whose outputs the cursor's stage can
+            read; none where it can read none any more; None where that does not change.
         series: The same of workers that ran for each item; it changes where `results` does.
         errors: Appended to the error log.
         notes: Appended to the journals of their steps.
@@ -180,8 +181,8 @@ class Delta(Struct, frozen=True, gc=False):
     rows: tuple[Row, ...] = ()
     marks: tuple[Place, ...] | None = ()
     closed: bool = False
-    results: dict[str, object] | None = None
-    series: dict[str, tuple[object, ...]] = {}
+    results: tuple[str, ...] | None = None
+    series: tuple[str, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
     notes: tuple[Note, ...] = ()
     forgets: bool = False
@@ -195,8 +196,13 @@ def apply(session: Session, delta: Delta) -> Session:
         delta: At most one activation is opened or closed in it.
     """
     cells, histories, usage, activation = session.cells, session.histories, session.usage, session.activation
+    results, series = session.results, session.series
     if activation is not None or delta.opened is not None:
         activation = _activation_after(activation, delta)
+    if delta.results is not None:
+        results, series = _outputs(activation, delta.results, delta.series)
+    if delta.closed:
+        activation = None
     if delta.cells:
         cells = {**cells, **delta.cells}
     if delta.messages:
@@ -217,8 +223,8 @@ def apply(session: Session, delta: Delta) -> Session:
         histories,
         usage,
         activation,
-        session.results if delta.results is None else delta.results,
-        session.series if delta.results is None else delta.series,
+        results,
+        series,
         session.errors + delta.errors if delta.errors else session.errors,
         _journal_after(session.journal, delta) if session.journal or delta.notes or delta.forgets else session.journal,
     )
@@ -234,9 +240,18 @@ def _journal_after(journal: Mapping[Place, tuple[Note, ...]], delta: Delta) -> M
     return after
 
 
+def _outputs(
+    activation: Activation | None, once: tuple[str, ...], each: tuple[str, ...]
+) -> tuple[Mapping[str, object], Mapping[str, tuple[object, ...]]]:
+    """What workers of a whole activation yielded, and in input order what those yielded that ran for each item."""
+    if activation is None:
+        return {}, dict.fromkeys(each, ())  # a scatter over nothing, opened and closed at once
+    rows, items = activation.rows, range(len(activation.inputs or ()))
+    results = {worker: rows[worker, None].output for worker in once}
+    return results, {worker: tuple([rows[worker, item].output for item in items]) for worker in each}
+
+
 def _activation_after(activation: Activation | None, delta: Delta) -> Activation | None:
-    if delta.closed:
-        return None
     if delta.opened is not None:
         activation = delta.opened
     if activation is None:

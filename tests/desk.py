@@ -12,6 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from ezgraph import Context, Finish, GraphNode, StageContext, TaskResult, Worker, finish, task_result
+from ezgraph.activations import Row
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall
 from ezgraph.models import ModelReply
@@ -104,9 +105,16 @@ def published(app: CompiledGraph, session: Session) -> str:
             cells=dict(session.cells),
             messages={space: Addition(tuple(history)) for space, history in session.histories.items()},
             usage=dict(session.usage),
-            rows=tuple(opened.rows.values()) if opened is not None else (),
-            results=dict(session.results),
-            series=dict(session.series),
+            rows=(
+                *(opened.rows.values() if opened is not None else ()),
+                *(Row(worker, output, 0) for worker, output in session.results.items()),
+                *(
+                    Row(worker, one, 0, item=at)
+                    for worker, all_ in session.series.items()
+                    for at, one in enumerate(all_)
+                ),
+            ),
+            series=tuple(session.series),
         )
     )
 

@@ -324,7 +324,12 @@ def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
         added[space] = Addition(draw(st.lists(messages, max_size=3).map(tuple)), draw(st.integers(0, min(there, 1))))
     opened = draw(st.none() | activations(of))
     activation = opened or before.activation
-    known: Rows | tuple[()] = () if activation is None else activation.rows
+    known: Mapping[Place, Row] = {} if activation is None else activation.rows
+    new = tuple(row for row in draw(_all_rows(of)) if row.place not in known)
+    filled = set(known) | {row.place for row in new if activation is not None}
+    items = range(len(activation.inputs or ())) if activation is not None else ()
+    once = [worker for worker in WORKERS if (worker, None) in filled]
+    each = [worker for worker in WORKERS if all((worker, item) in filled for item in items)]
     return Delta(
         before.id,
         before.graph,
@@ -335,11 +340,11 @@ def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
         added,
         draw(spending),
         opened,
-        tuple(row for row in draw(_all_rows(of)) if row.place not in known),
+        new,
         draw(st.none() | st.lists(places, max_size=2).map(tuple)),
         draw(st.booleans()),
-        draw(st.none() | _some(of.outputs)),
-        draw(_some(_lists(of.outputs))),
+        draw(st.none() | (st.lists(st.sampled_from(once), unique=True).map(tuple) if once else st.just(()))),
+        draw(st.lists(st.sampled_from(each), unique=True).map(tuple) if each else st.just(())),
         draw(st.lists(st.builds(ErrorRecord, counts, st.text(), st.text(), st.text()), max_size=1).map(tuple)),
         draw(st.lists(notes(of), max_size=2).map(tuple)),
         draw(st.booleans()),

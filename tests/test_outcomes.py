@@ -20,6 +20,7 @@ from ezgraph import (
     Usage,
     Worker,
     direct,
+    fanout,
     scatter,
     task_result,
     user,
@@ -69,15 +70,23 @@ class Gather(Worker[None, int]):
         return task_result(0)
 
 
+class Fan(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Second | Third | Gather]:
+        return fanout(Second, Third, Gather)
+
+
 class Over(GraphNode[None]):
     def run(self, ctx: StageContext[None]) -> Direct:
         return direct("over")
 
 
 def _plan(shape: str) -> Plan:
-    """A diamond inside each item, a gather beside it, and a stage, END, or a job."""
+    """A diamond inside each item, a gather beside it, and a stage, END, or a job; or branches that run once."""
     if shape == "job":
         return plan_of(Graph("g", entry=Third).workers(Gather).edge(Third, Gather).edge(Gather, END).definition)
+    if shape == "fan":
+        fan = Graph("g", entry=Fan).stages(Over).workers(Second, Third, Gather)
+        return plan_of(fan.join((Second, Third, Gather), to=Over).definition)
     policy: Any = "cancel_siblings" if shape == "cancel" else None
     graph = Graph("g", entry=Split).workers(First, Second, Third, Gather)
     graph = graph.edge(First, Second).edge(First, Third).join((First,), to=Gather)
@@ -87,7 +96,7 @@ def _plan(shape: str) -> Plan:
     return plan_of(graph.definition)
 
 
-PLANS: Final = {shape: _plan(shape) for shape in ("stage", "ends", "cancel", "job")}
+PLANS: Final = {shape: _plan(shape) for shape in ("stage", "ends", "cancel", "job", "fan")}
 
 
 def opened(plan: Plan, items: int) -> Session:
@@ -95,13 +104,28 @@ def opened(plan: Plan, items: int) -> Session:
     (step,) = ready(plan, session)
     if plan.is_job:
         return after(plan, session, step, outcome(step))
-    return after(plan, session, step, Published(scatter(First, list(range(items))), {}, {}))
+    answer = fanout(Second, Third, Gather) if plan.entry == "Fan" else scatter(First, list(range(items)))
+    return after(plan, session, step, Published(answer, {step.node: items, "Shared": "stage"}, {}))
 
 
 def outcome(step: Step) -> Published:
-    """What a step comes to, always: a pure function of where it stands."""
+    """What a step comes to, always: a pure function of where it stands.
+
+    It stages its own state, and that of a worker which all of them call.
+    """
     item = -1 if step.item is None else step.item
-    return Published(Yielded(100 * item + len(step.node)), {}, {}, {step.node: Usage(requests=1)})
+    cells: dict[str, object] = {step.node: 100 * item + 7, "Shared": step.node}
+    return Published(Yielded(100 * item + len(step.node)), cells, {}, {step.node: Usage(requests=1)})
+
+
+CELLS: Final = {
+    "stage": {"Gather": -93, "Shared": "Gather"},
+    "ends": {"Gather": -93, "Shared": "Gather"},
+    "cancel": {"Gather": -93, "Shared": "Gather"},
+    "job": {"Third": -93, "Gather": -93, "Shared": "Gather"},
+    "fan": {"Second": -93, "Third": -93, "Gather": -93, "Shared": "Gather"},
+}
+"""What an activation leaves: the states of those that run once, the last in dispatch order where they say the same."""
 
 
 def after(plan: Plan, session: Session, step: Step, given: Outcome) -> Session:
@@ -118,7 +142,7 @@ def straight(plan: Plan, session: Session) -> Session:
     return session
 
 
-shapes = st.sampled_from(["stage", "ends", "cancel", "job"])
+shapes = st.sampled_from(["stage", "ends", "cancel", "job", "fan"])
 
 
 @given(shapes, st.integers(0, 3), st.data())
@@ -163,6 +187,7 @@ def test_l7_duplicated_reordered_and_stale_outcomes_give_one_session(
         past += first.items()
         session = now
     assert session == end
+    assert session.cells == ({} if plan.is_job else {plan.entry: items}) | CELLS[shape]
     assert settle_all(plan, session, past) is None
     assert not any(is_enabled(plan, session, step) or settle(plan, session, step, told) for step, told in past)
 
@@ -181,6 +206,20 @@ def test_e6_results_are_in_input_order_whatever_ends_first(order: tuple[int, ...
     assert session.results == {"Gather": -94}
     assert list(session.usage) == ["First", "Second", "Third", "Gather"]
     assert [spent.requests for spent in session.usage.values()] == [3, 3, 3, 1]
+    assert session.cells == {"Split": 3, "Gather": -93, "Shared": "Gather"}, "what an item saved was its own"
+
+
+@pytest.mark.parametrize("order", list(permutations(("Second", "Third", "Gather"))), ids="-".join)
+def test_e4_states_are_merged_in_dispatch_order_whatever_ends_first(order: tuple[str, ...]) -> None:
+    """Rule E4: where several say of one worker that they called, the last in the plan's order is kept."""
+    plan = PLANS["fan"]
+    session = opened(plan, 0)
+    for node in order:
+        (step,) = [s for s in ready(plan, session) if s.node == node]
+        assert session.cells == {"Fan": 0, "Shared": "stage"}, "nothing of a branch is seen before all have ended"
+        session = after(plan, session, step, outcome(step))
+    assert session.cells == {"Fan": 0, **CELLS["fan"]}
+    assert list(session.cells) == ["Fan", "Shared", "Second", "Third", "Gather"]
 
 
 def test_e9_a_gather_is_one_deeper_than_its_deepest_item() -> None:

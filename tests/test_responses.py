@@ -538,7 +538,7 @@ def fanout_of(kind: Any) -> Any:
 
 def working(worker: Any, step: Any) -> CompiledGraph:
     """A graph that fans out to `worker` and a sibling, and replies with the repr of what it yields."""
-    kind = type(worker)
+    kind: Any = type(worker)
 
     class Start(GraphNode[None]):
         def run(self, ctx: StageContext[None]) -> Any:

@@ -115,6 +115,15 @@ def test_f2_a_journal_is_kept_by_place_until_its_step_publishes() -> None:
 def test_e2_series_change_where_results_do() -> None:
     session = Session("s", "g", 0, Head("A"), results={"V": 1}, series={"W": (1, 2)})
     assert apply(session, Delta("s", "g", 1)).series == {"W": (1, 2)}
-    both = apply(session, Delta("s", "g", 1, results={}, series={"X": ()}))
-    assert (both.results, both.series) == ({}, {"X": ()})
-    assert apply(session, Delta("s", "g", 1, results={})).series == {}
+    both = apply(session, Delta("s", "g", 1, results=(), series=("X",)))
+    assert (both.results, both.series) == ({}, {"X": ()}), "a scatter over nothing, opened and closed at once"
+    assert apply(session, Delta("s", "g", 1, results=())).series == {}
+
+
+def test_e2_the_write_that_closes_says_whose_outputs_stay_and_not_again_what_they_are() -> None:
+    """Rules E6, L6: outputs are written once, in their rows."""
+    rows = Rows([Row("W", "b", 1, item=1), Row("W", "a", 1, item=0)])
+    session = Session("s", "g", 4, Head("A"), activation=Activation(3, "A", ("W",), 1, rows, inputs=(7, 8)))
+    closing = Delta("s", "g", 5, rows=(Row("V", "c", 2),), closed=True, results=("V",), series=("W",))
+    after = apply(session, closing)
+    assert (after.activation, after.results, after.series) == (None, {"V": "c"}, {"W": ("a", "b")})

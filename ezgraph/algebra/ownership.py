@@ -153,4 +153,7 @@ def _refuse(plan: Plan, spec: NodeSpec, handler: Handler, response: object, targ
             raise UnknownTarget(spec.id, target.__name__, tuple(plan.nodes))
     named = " | ".join(target.__name__ for target in targets)
     shown = "None" if response is None else type(response).__name__
-    raise UndeclaredRoute(spec.id, handler.name, f"{shown}[{named}]" if named else shown, handler.declared)
+    route = f"{shown}[{named}]" if named else shown
+    if isinstance(response, Fanout) and response.inputs is not None:
+        route = f"{route} for a scatter"  # an opening by itself
+    raise UndeclaredRoute(spec.id, handler.name, route, handler.declared)

@@ -133,7 +133,7 @@ def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outc
     new = tuple(rows.values())
     if len(activation.rows) + len(new) == closure.size(items_of(activation)):
         grown = replace(activation, rows=activation.rows.with_rows(new))
-        return _closed(plan, session, grown, session.head.run)
+        return replace(_closed(plan, session, grown, session.head.run), rows=new, closed=True)
     return Delta(session.id, session.graph, session.revision + 1, rows=new, marks=tuple(marks), errors=tuple(errors))
 
 
@@ -195,7 +195,7 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
         closed = _closed(plan, session, opened, opened.id)
         delta = replace(closed, cells=cells, messages=adds, usage=outcome.usage)
     elif (session.results or session.series) and after.cursor != head.cursor:
-        delta = replace(delta, results={})
+        delta = replace(delta, results=())
     if head.before is not None:
         delta = replace(delta, limits=session.limits, forgets=is_journalled(session))
     elif session.journal:
@@ -279,7 +279,7 @@ def _job_opened(plan: Plan, session: Session, node: str, outcome: Published) -> 
     grown = replace(opened, rows=opened.rows.with_rows((row,)))
     limits = None if head.before is None else session.limits
     if is_whole(plan, grown):
-        return replace(_closed(plan, session, grown, opened.id), limits=limits)
+        return replace(_closed(plan, session, grown, opened.id), limits=limits, opened=grown, closed=True)
     forgets = is_journalled(session)
     return _delta(session, head=Head(node, run=opened.id), limits=limits, opened=grown, forgets=forgets)
 
@@ -296,32 +296,26 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
     closure, rows, items = plan.closure(activation), activation.rows, items_of(activation)
     cells: dict[str, object] = {}
     usage: dict[str, Usage] = {}
-    outputs: dict[str, list[object]] = {worker: [] for worker in (*closure.each, *closure.once)}
     for place in closure.places(items):
         row = rows[place]
-        outputs[row.node].append(row.output)
         if row.cells:
             cells.update(row.cells)
         for node, spent in row.usage.items():
             usage[node] = usage[node] + spent if node in usage else spent
-    stage, results, series = closure.stage, dict[str, object](), dict[str, tuple[object, ...]]()
+    stage = closure.stage
+    joined: tuple[str, ...] = ()
     if stage is None:
         head = Head(_after_all(plan, activation.parent), run=run + 1)
     else:
         head = Head(stage, owed=True, run=run + 1, depth=depth_of(closure, activation, (stage, None)))
-        for worker in closure.ancestors[stage]:
-            if worker in closure.each:
-                series[worker] = tuple(outputs[worker])
-            else:
-                (results[worker],) = outputs[worker]
+        joined = closure.ancestors[stage]
     return _delta(
         session,
         head=head,
         cells=cells,
         usage=usage,
-        closed=session.activation is not None,
-        results=results,
-        series=series,
+        results=tuple(worker for worker in joined if worker not in closure.each),
+        series=tuple(worker for worker in joined if worker in closure.each),
         forgets=is_journalled(session),
     )
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ezgraph.errors.nodes import NodeError
 from ezgraph.errors.root import EzGraphError
@@ -64,6 +65,14 @@ class UnfinishedWork(CallerError):
         )
 
 
+_TOLD: Final = 5
+"""Of many failures, how many are told in full; all are in `failures`."""
+
+
+def _limit(steps: int) -> str:
+    return f"limit of {steps} step{'s' if steps > 1 else ''}"
+
+
 class StepLimit(CallerError):
     """A turn's chain of node runs reached the step limit; what was published stands.  Rule E9.
 
@@ -77,7 +86,7 @@ class StepLimit(CallerError):
         self.limit, self.held, self.depth = limit, tuple(held), depth
         super().__init__(
             session,
-            f"session {session!r}: {', '.join(held)} did not start: the turn reached its limit of {limit} steps. "
+            f"session {session!r}: {', '.join(held)} did not start: the turn reached its {_limit(limit)}. "
             f"Go on with arecover({session!r}, step_limit={depth * 2}), or look for a loop.",
         )
 
@@ -92,11 +101,15 @@ class BranchFailed(CallerError):
 
     def __init__(self, session: str, failures: Sequence[NodeError], limit: StepLimit | None = None) -> None:
         self.failures, self.limit = tuple(failures), limit
-        told = "; ".join(str(e).removesuffix(".") for e in failures)
-        more = f". Besides, the limit of {limit.limit} steps held back {', '.join(limit.held)}" if limit else ""
+        first = [
+            str(error).removesuffix(".") + ("" if error.item is None else f" (item {error.item})")
+            for error in self.failures[:_TOLD]
+        ]
+        told = "; ".join(first) + (f"; and {more} more" if (more := len(failures) - _TOLD) > 0 else "")
+        held = f". Besides, the {_limit(limit.limit)} held back {', '.join(limit.held)}" if limit else ""
         super().__init__(
             session,
-            f"session {session!r}: {len(failures)} of its branches failed: {told}{more}. "
+            f"session {session!r}: {len(failures)} of its branches failed: {told}{held}. "
             f"Call arecover({session!r}) to run what is missing, or aabandon({session!r}) to drop it.",
         )
 

@@ -14,7 +14,10 @@ class NodeError(EzGraphError):
 
     Attributes:
         node: The node's id, empty where no node is known yet (a response that could not be built).
+        item: The index of the item in which a branch of a scatter failed, else None.
     """
+
+    item: int | None = None
 
     def __init__(self, node: str, text: str) -> None:
         self.node = node
@@ -168,7 +171,7 @@ class NoResult(NodeError):
     def __init__(self, node: str, worker: str, available: Sequence[str], series: Sequence[str] = ()) -> None:
         self.worker, self.available, self.series = worker, tuple(available), tuple(series)
         here = ", ".join((*available, *(f"{one} (once per item)" for one in series))) or "none"
-        mend = "Join the worker into this stage, or pass default=."
+        mend = f"Join {worker} into {node}, or pass default=."
         if worker in series:
             mend = f"It ran once for each item: write ctx.results({worker})."
         elif worker in available:

@@ -141,14 +141,16 @@ def _checked(drive: Drive, ctx: Context[Any, Any], worker: object, states: Seque
     if spec is ctx._spec:
         raise InvalidResponse("ctx.call", f"{spec.id} calls itself", "Loop in its own code.")
     for index, state in enumerate(states):
-        spec.check_state(ctx._spec.id, state, index)
+        spec.check_state(ctx._spec.id, state, index if len(states) > 1 else None)
     return spec
 
 
 async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: object, at: str) -> Done | Raised:
     if (note := journal.found(at)) is not None:
         if note.worker != spec.id or note.state[spec.id] != state:
-            raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({note.state!r})")
+            raise ReplayMismatch(
+                ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({next(iter(note.state.values()))!r})"
+            )
         if note.raised is not None:
             return Raised(recalled(note.raised), note.usage)
         return Done(note.output[spec.id], note.cells[spec.id], note.usage)

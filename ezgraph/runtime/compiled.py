@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
@@ -217,7 +217,7 @@ class CompiledGraph:
 
     def stream(
         self, message: str | Message | None = None, *, session: str, step_limit: int = _STEP_LIMIT
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """As `astream`, blocking.  The turn runs while an event is waited for; closing the iterator cancels it.
 
         Raises:
@@ -227,7 +227,7 @@ class CompiledGraph:
         return self._streamed(self.astream(message, session=session, step_limit=step_limit))
 
     @staticmethod
-    def _streamed(events: Stream) -> Iterator[Event]:
+    def _streamed(events: Stream) -> Generator[Event, None, None]:
         with asyncio.Runner() as runner:
             try:
                 while (event := runner.run(_next_of(events))) is not None:

@@ -14,12 +14,12 @@ from typing_extensions import TypeVar
 from ezgraph.errors import EzGraphError, InvalidResponse, NoResult, StateTypeError, StepOver
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage, check_message
-from ezgraph.responses import UNSET, Unset
+from ezgraph.responses import UNSET, Unset, inputs_of
 from ezgraph.session import CONTEXT, Session
 
 if TYPE_CHECKING:
     from ezgraph.algebra.scheduling import Seen, Step
-    from ezgraph.nodes import Node, Stage, Worker
+    from ezgraph.nodes import Node, Stage
     from ezgraph.plan import NodeSpec, Plan
     from ezgraph.runtime.calling import Calls
     from ezgraph.runtime.driver import Drive
@@ -110,28 +110,28 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
         return cast("NodeState", self._cell(spec.id, spec))
 
     @overload
-    def result(self, worker: type[Worker[Any, Output, Any]]) -> Output: ...
+    def result(self, worker: WorkerClass[Any, Output]) -> Output: ...
     @overload
-    def result(self, worker: type[Worker[Any, Output, Any]], *, default: Default) -> Output | Default: ...
-    def result(self, worker: type[Worker[Any, Output, Any]], *, default: Default | Unset = UNSET) -> Output | Default:
+    def result(self, worker: WorkerClass[Any, Output], *, default: Default) -> Output | Default: ...
+    def result(self, worker: WorkerClass[Any, Output], *, default: Default | Unset = UNSET) -> Output | Default:
         """The output of a worker that this step comes after.  Rule E2.
 
         Args:
             worker: Its class.
-            default: Returned where there is no such result.
+            default: Returned where it did not run.
 
         Raises:
-            NoResult: There is none, and no default was given.
+            NoResult: There is none, and no default was given; or it ran once for each item.
             UnknownTarget: The graph has no such worker.
         """
         spec, seen = self._plan.find(self._spec.id, worker), self._seen
         if spec.id in seen.results:
             return cast("Output", seen.results[spec.id])
-        if isinstance(default, Unset):
+        if isinstance(default, Unset) or spec.id in seen.series:
             raise NoResult(self._spec.id, spec.id, tuple(seen.results), tuple(seen.series))
         return default
 
-    def results(self, worker: type[Worker[Any, Output, Any]]) -> tuple[Output, ...]:
+    def results(self, worker: WorkerClass[Any, Output]) -> tuple[Output, ...]:
         """The outputs of a worker that ran once for each input of a scatter, in input order.  Rule E6.
 
         Args:
@@ -165,11 +165,11 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
         All that were started have ended before an error is raised.
 
         Raises:
-            InvalidResponse: It is no worker, this node itself, or this is a called worker.
+            InvalidResponse: It is no worker, this node itself, or this is a called worker; `states` are in no order.
             StateTypeError: A state is not of the worker's state type.
             NodeError: A run failed; of several, the first in order.
         """
-        return cast("tuple[Output, ...]", await self._drive.call(self, worker, tuple(states)))
+        return cast("tuple[Output, ...]", await self._drive.call(self, worker, inputs_of("call_all", states)))
 
     @property
     def history(self) -> Sequence[Message]:

@@ -160,8 +160,7 @@ class Drive:
     def failed(self, step: Step, error: NodeError) -> Failed:
         """What a branch that raised comes to.  Rule E5."""
         self._failures[step.place] = error
-        if step.item is not None:
-            error.add_note(f"in item {step.item}")
+        error.item = step.item
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error, step.item))
         return failure(error)

@@ -130,7 +130,11 @@ class Codec:
             for space, added in delta.messages.items():
                 if not 0 <= added.drop <= len(known.histories.get(space, _EMPTY)):
                     raise CorruptSession(store, session, f"$.messages.{space}.drop", f"{added.drop} are not there")
-            made = apply(known, delta)
+            try:
+                made = apply(known, delta)
+            except KeyError as missing:
+                told = f"the activation has no row of {missing}"
+                raise CorruptSession(store, session, "$.results", told) from None
         return made
 
 

@@ -126,13 +126,11 @@ class Values(Strict):
         results = NewType("results", dict)  # type: ignore[type-arg]
         usage = NewType("usage", dict)  # type: ignore[type-arg]
         rows = NewType("rows", dict)  # type: ignore[type-arg]
-        series = NewType("series", dict)  # type: ignore[type-arg]
-        each: dict[str, Any] = {name: _tuple(tp, ...) for name, tp in outputs.items()}
         given: dict[str, Any] = {name: _tuple(states[name], ...) for name in outputs}
         inputs = NewType("inputs", dict)  # type: ignore[type-arg]
         values = NewType("values", dict)  # type: ignore[type-arg]
         spending = dict.fromkeys(states, Usage)
-        named = (*((cells, states), (usage, spending), (results, outputs), (series, each), (inputs, given)),)
+        named = (*((cells, states), (usage, spending), (results, outputs), (inputs, given)),)
         for tp, types in named:
             self._register_by_name(tp, types)
         self._register_by_name(values, answers, lambda *_: GONE)  # of a renamed tool: only a replay needs it
@@ -205,8 +203,8 @@ class Values(Strict):
             cells=cells,
             usage=usage,
             marks=_maybe(_tuple(place, ...)),
-            results=results,
-            series=series,
+            results=_maybe(_tuple(worker, ...)),
+            series=_tuple(worker, ...),
         )
 
     def _part(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
