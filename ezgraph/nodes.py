@@ -186,7 +186,8 @@ class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
 
         @classmethod
         def _yields(cls, state: State, /) -> Output:
-            """Links the class to its state and output types, for the checkers of `ctx.call`."""
+            """Links the class to its state and output types, for the checkers of `ctx.call` and `ctx.result`."""
+            raise NotImplementedError
 
 
 @frozen

@@ -24,6 +24,7 @@ from ezgraph import (
     InvalidResponse,
     ModelStopped,
     NodeError,
+    NoResult,
     OutputError,
     OwnershipError,
     ReplayMismatch,
@@ -42,6 +43,7 @@ from ezgraph import (
     direct,
     fanout,
     finish,
+    scatter,
     stay,
     task_result,
     tool,
@@ -782,3 +784,51 @@ def test_e12_a_job_that_awaits_something_cancelled_fails() -> None:
     app = Graph("g", entry=Branch).edge(Branch, END).compile()
     with pytest.raises(StepFailed, match=r"^Branch raised CancelledError$"):
         app.invoke(session="s")
+
+
+# ------------------------------------------------------------------------------------------------ what is asked wrongly
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        (None, "call_all: None cannot be iterated. Pass a list of inputs"),
+        ("ab", "call_all: one str was given"),
+        ({Tally(1), Tally(2)}, "call_all: a set has no order"),
+        ([Tally(1), 2], "Calls wrote input 1 of Probe: . must be Tally, and is int"),
+    ],
+)
+def test_e11_call_all_takes_inputs_in_order(states: Any, told: str) -> None:
+    async def wrong(ctx: Any) -> Any:
+        return await ctx.call_all(Probe, states)
+
+    ACTS["Calls"] = wrong
+    with pytest.raises(NodeError, match=told):
+        a_stage().invoke("go", session="s")
+    assert ENTERED == {"Calls": 1}
+
+
+class Many(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Probe]:
+        return scatter(Probe, [Tally(n) for n in range(8)])
+
+
+class Sums(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Finish:
+        return finish(str(ctx.result(Probe, default=0)))
+
+
+def test_m2_many_failures_are_told_in_short_and_each_knows_its_item() -> None:
+    app = Graph("g", entry=Many).stages(Sums).workers(Probe).join((Probe,), to=Sums).compile()
+    ACTS["Probe"] = fails
+    with pytest.raises(BranchFailed, match=r"8 of its .* \(item 4\); and 3 more\. Call") as error:
+        app.invoke("go", session="s")
+    assert [one.item for one in error.value.failures] == list(range(8))
+    assert str(error.value).count("down") == 5
+
+
+def test_e6_a_default_is_for_what_did_not_run() -> None:
+    """Rule E2: not for a worker that ran once for each item."""
+    app = Graph("g", entry=Many).stages(Sums).workers(Probe).join((Probe,), to=Sums).compile()
+    with pytest.raises(NoResult, match=r"It ran once for each item: write ctx.results\(Probe\)"):
+        app.invoke("go", session="s")

@@ -44,6 +44,7 @@ from ezgraph import (
     finish,
     go,
     instruction,
+    scatter,
     stay,
     task_result,
     tool,
@@ -708,3 +709,40 @@ def test_l4_a_value_of_another_type_is_refused_where_it_is_made(build: Any, told
     """What a store could not load again must not get as far as a commit."""
     with pytest.raises(InvalidResponse, match=re.escape(told)):
         build()
+
+
+# ------------------------------------------------------------------------------------------------------ what is shown
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        (go(Other), "Go(target=Other)"),
+        (go(Other).with_state(Note("x")), "Go(target=Other, state=Note(text='x'))"),
+        (fanout(Left, Right), "Fanout(workers=(Left, Right))"),
+        (task_result(1).with_usage(Usage(requests=1)), "effects=Effects(usage=Usage("),
+        (task_result("x" * 1_000), "TaskResult(value='" + "x" * 99 + ")"),
+        (stay("no").with_cleanup(_clean), "Stay(text='no')"),
+    ],
+)
+def test_m2_a_response_is_shown_in_short(response: object, shown: str) -> None:
+    """It stands in errors, and may hold a customer's data of any length."""
+    assert shown in repr(response)
+    assert len(repr(response)) < 250
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        ({1, 2}, "scatter: a set has no order. Pass a list, such as sorted"),
+        (frozenset({1}), "scatter: a frozenset has no order"),
+        ({1: 2}.keys(), "scatter: a dict_keys has no order"),
+        ("ab", "scatter: one str was given. Pass a list of inputs"),
+        ({1: 2}, "scatter: one dict was given"),
+        (None, "scatter: None cannot be iterated"),
+    ],
+)
+def test_e6_inputs_have_an_order(inputs: Any, told: str) -> None:
+    """Rule E6: results come in input order; a set has another one in each process."""
+    with pytest.raises(InvalidResponse, match=re.escape(told)):
+        scatter(Left, inputs)
