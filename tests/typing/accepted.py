@@ -477,6 +477,10 @@ def uses(ctx: StageContext[Report, Purse]) -> None:
     perhaps: Sighting | None = ctx.result(Trace, default=None)  # OK:9n
     print(ctx.result(Trace, default=Sighting("?")).depot)  # OK:9o
     ctx.result(Trace, default=None)  # OK:9p
+    print(str(ctx.result(Photos)), round(ctx.result(Photos)), sum(ctx.results(Photos)), sorted(ctx.results(Photos)))
+    share: float = ctx.result(Photos)
+    shares: Sequence[float] = ctx.results(Photos)
+    print(share, shares)
     ctx.append(Reception, assistant("x"))  # OK:9q
     evolve(ctx.history[0], text="x")  # OK:9r
     ctx.save(evolve(ctx.state, label="x"))  # OK:9u

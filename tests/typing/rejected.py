@@ -529,8 +529,8 @@ def uses(ctx: Context[Report, Purse]) -> None:
     # mypy[assignment]: Incompatible types in assignment (expression has type "Report", variable has type "Ruling")
     # pyright[reportAssignmentType]: Type "Report" is not assignable to declared type "Ruling"
     ctx.result(Reception)  # E:9d
-    # mypy[arg-type]: incompatible type "type[Reception]"; expected "type[Worker[Any, Never, Any]]"
-    # pyright[reportArgumentType]: is not assignable to "type[Worker[Any, Output@result, Any]]"
+    # mypy[call-overload]: No overload variant of "result" of "Context" matches argument type "type[Reception]"
+    # pyright[reportArgumentType]: "type[Reception]" cannot be assigned to parameter "worker" of type "WorkerClass[Any, Output@result]"
     print(ctx.shared.right)  # E:9i
     # mypy[attr-defined]: "Purse" has no attribute "right"
     # pyright[reportAttributeAccessIssue]: Cannot access attribute "right" for class "Purse"
@@ -559,11 +559,11 @@ def uses(ctx: Context[Report, Purse]) -> None:
     # mypy[union-attr]: Item "None" of "Message | None" has no attribute "text"
     # pyright[reportOptionalMemberAccess]: "text" is not a known attribute of "None"
     seen: tuple[Sighting, ...] = ctx.results(Inspect)  # E:9x
-    # mypy[arg-type]: incompatible type "type[Inspect]"; expected "type[Worker[Any, Sighting, Any]]"
+    # mypy[arg-type]: incompatible type "type[Inspect]"; expected "WorkerClass[Any, Sighting]"
     # pyright[reportAssignmentType]: Type "tuple[Damage, ...]" is not assignable to declared type "tuple[Sighting, ...]"
     ctx.results(Reception)  # E:9y
-    # mypy[arg-type]: incompatible type "type[Reception]"; expected "type[Worker[Any, Never, Any]]"
-    # pyright[reportArgumentType]: is not assignable to "type[Worker[Any, Output@results, Any]]"
+    # mypy[arg-type]: incompatible type "type[Reception]"; expected "WorkerClass[Any, Never]"
+    # pyright[reportArgumentType]: "type[Reception]" cannot be assigned to parameter "worker" of type "WorkerClass[Any, Output@results]"
     print(ctx.results(Trace).depot)  # E:9z
     # mypy[attr-defined]: "tuple[Sighting, ...]" has no attribute "depot"
     # pyright[reportAttributeAccessIssue]: Cannot access attribute "depot" for class "tuple[Sighting, ...]"
