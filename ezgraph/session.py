@@ -197,7 +197,9 @@ def apply(session: Session, delta: Delta) -> Session:
     """
     cells, histories, usage, activation = session.cells, session.histories, session.usage, session.activation
     results, series = session.results, session.series
-    if activation is not None or delta.opened is not None:
+    if delta.opened is not None:
+        activation = delta.opened
+    if activation is not None:
         activation = _activation_after(activation, delta)
     if delta.results is not None:
         results, series = _outputs(activation, delta.results, delta.series)
@@ -251,11 +253,7 @@ def _outputs(
     return results, {worker: tuple([rows[worker, item].output for item in items]) for worker in each}
 
 
-def _activation_after(activation: Activation | None, delta: Delta) -> Activation | None:
-    if delta.opened is not None:
-        activation = delta.opened
-    if activation is None:
-        return None
+def _activation_after(activation: Activation, delta: Delta) -> Activation:
     rows, marks = activation.rows, activation.marks
     if delta.rows:
         rows = rows.with_rows(delta.rows)

@@ -996,3 +996,19 @@ def test_f3_a_step_that_is_too_large_fails_and_is_logged(tmp_path: Any, monkeypa
     assert app.unfinished(loaded) == ()
     monkeypatch.setitem(globals(), "SIZES", [])
     assert app.invoke("go", session="s").reply == "0"
+
+
+def test_e5_a_failure_that_cannot_be_logged_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule M2: the mark of a branch whose error has no room in the file is not written, and nothing is hidden."""
+    app = weighs(tmp_path)
+    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setitem(globals(), "SIZES", [1])
+    monkeypatch.setattr(Weight, "run", _raises_at_length)
+    with pytest.raises(StateTypeError, match="must be at most 700 bytes of JSON"):
+        weighs(tmp_path).invoke("go", session="s")
+    monkeypatch.undo()
+    assert app.unfinished(app.load("s"))[0] == "of the 1 items of Weight, opened by Weighs, 1 has not finished"
+
+
+async def _raises_at_length(self: Weight, ctx: Context[int]) -> TaskResult[str]:
+    raise ValueError("x" * 1_000)

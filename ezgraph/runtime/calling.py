@@ -105,8 +105,6 @@ async def call_workers(
     with calls.running():
         runs = [_run(ctx, journal, spec, state, at) for state, (_, at) in zip(states, places, strict=True)]
         ended = await asyncio.gather(*runs, return_exceptions=True)
-    if ctx._over:
-        raise StepOver(ctx._spec.id)
     failures: list[BaseException] = []
     outputs: list[object] = []
     for done, (order, _) in zip(ended, places, strict=True):
