@@ -200,7 +200,7 @@ def returns_of(hints: Mapping[str, object]) -> Returns:
         flaw = AnnotationFlaw(
             "missing-annotation",
             "there is no return annotation, so where it may lead cannot be read",
-            "Write what it returns, such as `-> Go[Approval] | Stay`.",
+            "Write what it returns, such as `-> Go[Approval]` in a stage or `-> TaskResult[str]` in a worker.",
         )
         return Returns(flaws=(flaw,))
     reader = _ReturnReader()

@@ -144,7 +144,7 @@ class Graph(Generic[GraphContext]):
                 lets them finish, `cancel_siblings` stops them at their last commit.  Rule E5.
 
         Raises:
-            InvalidInput: `sources` is no tuple of classes, or `on_failure` is neither.
+            InvalidInput: `sources` is no tuple or list of classes, or `on_failure` is neither.
         """
         given: object = sources
         if not isinstance(given, tuple | list):

@@ -832,3 +832,10 @@ def test_e6_a_default_is_for_what_did_not_run() -> None:
     app = Graph("g", entry=Many).stages(Sums).workers(Probe).join((Probe,), to=Sums).compile()
     with pytest.raises(NoResult, match=r"It ran once for each item: write ctx.results\(Probe\)"):
         app.invoke("go", session="s")
+
+
+@pytest.mark.parametrize("hook", ["on_enter", "prompt", "on_response", "on_exit"])
+def test_m2_an_error_says_in_which_hook_it_was_raised(hook: str) -> None:
+    ACTS[hook] = fails
+    with pytest.raises(StepFailed, match=rf"^Minds raised ValueError: down\nin {hook}$"):
+        Graph("g", entry=Minds).compile().invoke("go", session="s")

@@ -113,7 +113,7 @@ def test_m3_ten_mistakes_are_one_error_with_ten_problems() -> None:
             "missing-annotation",
             "Desk.silent",
             "there is no return annotation, so where it may lead cannot be read",
-            "Write what it returns, such as `-> Go[Approval] | Stay`.",
+            "Write what it returns, such as `-> Go[Approval]` in a stage or `-> TaskResult[str]` in a worker.",
         ),
         ("duplicate-id", "Twin", "has the id 'End' of End", 'Give it its own: `id = "..."` in the class body.'),
         (

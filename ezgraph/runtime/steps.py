@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ezgraph.algebra.acceptance import of_loop, of_run
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 BREACHES: Final = (OwnershipError, RoutingError, ConflictError, ReplayMismatch)
 """What no error hook is asked about: the author's own breach of the rules.  Rule G1."""
+
+
+_HOOKS: Final[Mapping[str, str]] = {
+    "enter": "on_enter",
+    "prompt": "prompt",
+    "response": "on_response",
+    "rescue": "on_error",
+    "exit": "on_exit",
+}
+"""The methods that a run calls besides, by the section of the step that they are."""
 
 
 def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Published]:
@@ -181,6 +191,8 @@ def _told(ctx: Context[Any, Any], error: Exception) -> EzGraphError:
         return error
     failed = StepFailed(node, error)
     failed.__cause__ = error
+    if ctx._section in _HOOKS:
+        failed.add_note(f"in {_HOOKS[ctx._section]}")
     return failed
 
 
