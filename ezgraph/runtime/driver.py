@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Never, final
 
 from ezgraph.activations import Place
@@ -232,7 +233,8 @@ class _Branches:
     def __init__(self, drive: Drive, steps: Iterable[Step]) -> None:
         self._drive = drive
         self._waiting = deque(steps)
-        self._create = asyncio.get_running_loop().create_task
+        loop = asyncio.get_running_loop()  # a task that is named at once costs less than one that the loop names first
+        self._create = partial(asyncio.Task, loop=loop) if loop.get_task_factory() is None else loop.create_task
         self._running: dict[Step, asyncio.Task[Published]] = {}
         self._ended: list[Step] = []
         self._woken = asyncio.Event()
@@ -264,7 +266,7 @@ class _Branches:
         if drive.listener is not None:
             drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
         if drive.plan.nodes[step.node].waits:
-            self._running[step] = self._create(self._branch(step))
+            self._running[step] = self._create(self._branch(step), name=step.node)
             return None
         try:
             ran = run_node(context_of(drive, step))
@@ -272,7 +274,7 @@ class _Branches:
             return step, drive.failed(step, error)
         if isinstance(ran, Published):
             return step, ran
-        task = self._running[step] = self._create(ran)  # a plain function that gave a promise
+        task = self._running[step] = self._create(ran, name=step.node)  # a plain function that gave a promise
         task.add_done_callback(lambda _: self._note(step))
         return None
 
