@@ -60,8 +60,9 @@ class Rows(Mapping[Place, Row]):
 
     def with_rows(self, rows: tuple[Row, ...]) -> Rows:
         """These rows and more; the same again, as a step's delta is applied once it is settled, costs nothing."""
-        if self._next is not None and self._next[0] is rows:
-            return self._next[1]
+        grown = self._next  # read once: another thread may set it
+        if grown is not None and grown[0] is rows:
+            return grown[1]
         new = object.__new__(Rows)
         new._next = None
         with GROWING:

@@ -300,12 +300,11 @@ class Play:
             kept = ctx.read(cls)
             cells[name] = (kept.n, kept.k)
             if name in self.sketch.workers:
-                if (told := ctx.result(cls, default=None)) is not None:
-                    results[name] = (told.n, told.item)
                 try:
                     series[name] = tuple((one.n, one.item) for one in ctx.results(cls))
                 except NoResult:
-                    continue
+                    if (told := ctx.result(cls, default=None)) is not None:
+                        results[name] = (told.n, told.item)
         return cells, results, series
 
     def begin(self, name: str, ctx: Any) -> Point:

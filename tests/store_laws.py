@@ -162,7 +162,7 @@ def law_of_two_writers_one_wins(opened: Opener, racers: int = 4, rounds: int = 1
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert wrong == [], [repr(error) for error in wrong]
     with opened() as store:
         found = load(store, "c-17")
     assert found is not None
