@@ -206,6 +206,34 @@ def test_m1_a_folder_a_device_and_a_missing_folder_are_told_with_a_mend(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def _read_elsewhere(path: Path) -> sqlite3.Connection:
+    """A reader of a file that is not in WAL yet: it keeps the mode from being changed, and SQLite would not wait."""
+    with SQLiteStore(path) as store:
+        load(store, "c-17")
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA journal_mode = DELETE")
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM delta").fetchone()
+    return other
+
+
+def test_l1_who_opens_a_file_waits_for_who_is_in_it(path: Path) -> None:
+    """Two processes that begin at once on a new file: neither is refused."""
+    with closing(_read_elsewhere(path)) as other, SQLiteStore(path) as store:
+        leaves = threading.Timer(0.05, lambda: other.execute("COMMIT"))
+        leaves.start()
+        assert load(store, "c-17") is None
+        leaves.join()
+        with closing(sqlite3.connect(path)) as fresh:
+            assert fresh.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_l1_who_opens_a_file_waits_no_longer_than_it_may(path: Path) -> None:
+    busy = pytest.raises(StoreUnavailable, match=r"database is locked\. Another program holds it")
+    with closing(_read_elsewhere(path)), SQLiteStore(path, timeout=0.02) as store, busy:
+        load(store, "c-17")
+
+
 def test_m1_a_locked_file_is_told_with_a_mend(path: Path) -> None:
     session = written(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other, SQLiteStore(path, timeout=0) as store:

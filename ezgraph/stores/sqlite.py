@@ -9,6 +9,7 @@ from contextlib import closing
 from os import PathLike, fsdecode, fspath
 from pathlib import Path
 from threading import Lock
+from time import monotonic, sleep
 from typing import Final, Self, TypeVar, final
 
 from ezgraph.errors import ForeignFile, InvalidInput, RevisionConflict, StoreUnavailable
@@ -231,13 +232,26 @@ class SQLiteStore:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION_ID:
             self._make(connection)
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != b"wal":
-            # In its own transaction and by one process at a time; whoever is refused finds it done next time.
-            with closing(connection.execute("PRAGMA journal_mode = WAL")) as answer:
-                (mode,) = answer.fetchone()
-        if mode == b"wal":
+        if self._mode(connection) == b"wal":
             connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _mode(self, connection: sqlite3.Connection) -> bytes:
+        """The journal's mode: WAL, where the file system can.  SQLite itself does not wait here for who has it."""
+        deadline = monotonic() + self._timeout
+        while True:
+            mode: bytes
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode == b"wal":
+                return mode
+            try:
+                with closing(connection.execute("PRAGMA journal_mode = WAL")) as answer:
+                    (mode,) = answer.fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise
+                sleep(0.005)
+            else:
+                return mode
 
     def _make(self, connection: sqlite3.Connection) -> None:
         """Make the table in an empty file, unless another process makes it first."""
