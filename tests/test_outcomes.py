@@ -238,6 +238,20 @@ def test_e9_a_gather_is_one_deeper_than_its_deepest_item() -> None:
     )
 
 
+@pytest.mark.parametrize(("shape", "waiting"), [("stage", {"Second": 3, "Third": 3}), ("cancel", {})])
+def test_e9_the_limit_holds_nothing_that_a_failure_has_cancelled(shape: str, waiting: dict[str, int]) -> None:
+    """Rules E5, E9: under `cancel_siblings` it is the failed branch that the others wait for, and no larger limit."""
+    plan = PLANS[shape]
+    session = begun(new_session(plan, "s"), user("hi"), 2)
+    (step,) = ready(plan, session)
+    session = after(plan, session, step, Published(scatter(First, [1, 2]), {}, {}))
+    first, second = ready(plan, session)
+    session = after(plan, session, first, outcome(first))
+    session = after(plan, session, second, Failed("ValueError", "no"))
+    assert ready(plan, session) == ()
+    assert held(plan, session) == waiting
+
+
 def test_g6_abandoning_makes_what_is_under_way_stale() -> None:
     plan = PLANS["stage"]
     session = opened(plan, 2)
