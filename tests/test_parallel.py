@@ -70,11 +70,6 @@ def _fresh() -> None:
     BROKEN.clear()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db", keep=0)
-
-
 def entered(who: str) -> None:
     ENTERED[who] += 1
     if who in BROKEN:

@@ -53,7 +53,6 @@ from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.executor import Executor
 from ezgraph.session import Session
 from ezgraph.stores.memory import MemoryStore
-from ezgraph.stores.sqlite import SQLiteStore
 
 ENTERED: Counter[str] = Counter()
 """Bodies entered, over all lives of a session."""
@@ -69,11 +68,6 @@ RAISES: set[str] = set()
 def _fresh() -> None:
     for record in (ENTERED, CRASHES, RAISES):
         record.clear()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db", keep=0)
 
 
 def entered(who: str) -> None:

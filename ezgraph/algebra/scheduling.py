@@ -287,9 +287,8 @@ def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
     for node in closure.each:
         failed = sum(1 for marked, _ in marks if marked == node)
         missing = items - rows.count(node) - failed
-        told = [f"{failed} failed"] * bool(failed) + [
-            f"{missing} {'has' if missing == 1 else 'have'} not finished"
-        ] * bool(missing)
+        has = "has" if missing == 1 else "have"
+        told = [f"{failed} failed"] * bool(failed) + [f"{missing} {has} not finished"] * bool(missing)
         if told:
             left.append(f"of the {items} items of {node}, opened by {activation.parent}, {' and '.join(told)}")
     for node in closure.once:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, cast, final
 
 from attrs import frozen
 
@@ -20,9 +20,6 @@ from ezgraph.runtime.context import Context
 from ezgraph.runtime.journal import Journal
 from ezgraph.runtime.steps import run_node
 
-if TYPE_CHECKING:
-    from ezgraph.runtime.driver import Drive
-
 
 @final
 class Calls:
@@ -32,24 +29,23 @@ class Calls:
         self._ordinals: dict[str, int] = {}
         self._order = count()
         self._staged: dict[str, int] = {}
-        self._callers: set[asyncio.Task[Any] | None] = set()
+        self._callers: set[asyncio.Task[Any]] = set()
 
     def placed(self, section: str) -> tuple[int, str]:
         """The next call of a section of the step: its place among all, and its name in the journal."""
         ordinal = self._ordinals[section] = self._ordinals.get(section, -1) + 1
         return next(self._order), f"{section}/{ordinal}"
 
-    def is_last(self, worker: str, order: int) -> bool:
-        """Whether no later call of a worker has ended yet: the last one's state stays, not the slowest's."""
-        if order < self._staged.get(worker, 0):
-            return False
-        self._staged[worker] = order
-        return True
+    def stage(self, ctx: Context[Any, Any], worker: str, order: int, state: object) -> None:
+        """Stage what a called worker left, unless a later call of it has: the last one's stays, not the slowest's."""
+        if order >= self._staged.get(worker, 0):
+            self._staged[worker] = order
+            ctx._staged[worker] = state
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """While the task that is here waits for what it called."""
-        caller = asyncio.current_task()
+        caller = cast("asyncio.Task[Any]", asyncio.current_task())
         self._callers.add(caller)
         try:
             yield
@@ -58,7 +54,7 @@ class Calls:
 
     async def end(self) -> None:
         """Stop the calls that a step left running, such as the slower of two; no task outlives its step.  Rule G3."""
-        callers = [task for task in self._callers if task is not None]
+        callers = tuple(self._callers)
         for task in callers:
             task.cancel()
         await asyncio.gather(*callers, return_exceptions=True)
@@ -74,16 +70,14 @@ class Done:
 
 
 @frozen
-class Raised:
+class CallFailed:
     """What a called worker raised, and what was spent before."""
 
     error: BaseException
     usage: Mapping[str, Usage]
 
 
-async def call_workers(
-    drive: Drive, ctx: Context[Any, Any], worker: object, states: Sequence[object]
-) -> tuple[object, ...]:
+async def call_workers(ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> tuple[object, ...]:
     """Run a worker for each state, side by side, stage what they leave, and give their outputs.
 
     Raises:
@@ -93,9 +87,9 @@ async def call_workers(
         ReplayMismatch: An earlier run of this step called another worker or with another state here.
         NodeError: A run failed; of several, the first in order.
     """
-    spec = _checked(drive, ctx, worker, states)
-    depth = 1 + depth_at(drive.plan, drive.session, ctx._step)
-    if depth > (limit := drive.session.limits.steps):
+    spec, session = _checked(ctx, worker, states), ctx._drive.session
+    depth = 1 + depth_at(ctx._plan, session, ctx._step)
+    if depth > (limit := session.limits.steps):
         ctx._fault = StepLimit(ctx.session, limit, (spec.id,), depth)
         raise ctx._fault
     if ctx._calls is None:
@@ -113,23 +107,22 @@ async def call_workers(
             continue
         for node, spent in done.usage.items():
             ctx._spend_for(node, spent)
-        if isinstance(done, Raised):
+        if isinstance(done, CallFailed):
             failures.append(done.error)
         else:
             outputs.append(done.output)
-            if calls.is_last(spec.id, order):
-                ctx._staged[spec.id] = done.state
+            calls.stage(ctx, spec.id, order, done.state)
     if failures:
         raise failures[0]
     return tuple(outputs)
 
 
-def _checked(drive: Drive, ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> NodeSpec:
+def _checked(ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> NodeSpec:
     if ctx._over:
         raise StepOver(ctx._spec.id)
-    if drive.stopping:
+    if ctx._drive.stopping:
         raise asyncio.CancelledError("a sibling has failed, and nothing new starts")
-    spec = drive.plan.find(ctx._spec.id, worker)
+    spec = ctx._plan.find(ctx._spec.id, worker)
     if ctx._called:
         told = f"{ctx._spec.id} was called itself, and calls {spec.id}"
         raise InvalidResponse("ctx.call", told, "Call both from the step, or join them by edges.")
@@ -143,14 +136,13 @@ def _checked(drive: Drive, ctx: Context[Any, Any], worker: object, states: Seque
     return spec
 
 
-async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: object, at: str) -> Done | Raised:
+async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: object, at: str) -> Done | CallFailed:
     if (note := journal.found(at)) is not None:
-        if note.worker != spec.id or note.state[spec.id] != state:
-            raise ReplayMismatch(
-                ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({next(iter(note.state.values()))!r})"
-            )
+        (before,) = note.state.values()
+        if note.worker != spec.id or before != state:
+            raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({before!r})")
         if note.raised is not None:
-            return Raised(recalled(note.raised), note.usage)
+            return CallFailed(recalled(note.raised), note.usage)
         return Done(note.output[spec.id], note.cells[spec.id], note.usage)
     cells = {**ctx._seen.cells, **ctx._staged, spec.id: state}
     called: Context[Any, Any] = Context(ctx._drive, ctx._plan, ctx._drive.session, spec, ctx._step, Seen(cells, {}, {}))
@@ -160,7 +152,7 @@ async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: 
         published = ran if isinstance(ran, Published) else await ran
     except NodeError as error:  # kept with the next write: a step that goes on has done so because of it
         journal.hold(at, worker=spec.id, state={spec.id: state}, raised=raised(error), usage=called._spent)
-        return Raised(error, called._spent)
+        return CallFailed(error, called._spent)
     output = published.answer.output if isinstance(published.answer, Yielded) else None
     done = Done(output, published.cells.get(spec.id, state), published.usage)
     await journal.write(

@@ -170,7 +170,7 @@ class Drive:
 
     def journal(self, ctx: Context[Any, Any]) -> Journal:
         """The journal of a step that runs."""
-        return Journal(ctx)
+        return Journal.of(ctx)
 
     async def note(self, step: Step, notes: tuple[Note, ...]) -> None:
         """Append to the journal of a step that runs; parallel ones write one after another.  Rule F2."""
@@ -179,7 +179,7 @@ class Drive:
 
     async def call(self, ctx: Context[Any, Any], worker: object, states: Sequence[object]) -> tuple[object, ...]:
         """What `ctx.call` and `ctx.call_all` do.  Rule E11."""
-        return await call_workers(self, ctx, worker, states)
+        return await call_workers(ctx, worker, states)
 
     async def _keep_input(self, step: Step) -> None:
         """A step that the limit stopped inside is work left, with the input it was entered with.  Rule E9."""

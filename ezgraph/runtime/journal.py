@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from ezgraph.errors import RevisionConflict, StoreError
@@ -19,11 +20,15 @@ class Journal:
         ctx: What the step was handed.
     """
 
-    def __init__(self, ctx: Context[Any, Any], prefix: str = "") -> None:
-        self.ctx, self._prefix = ctx, prefix
-        noted = ctx._drive.session.journal.get(ctx._step.place, ())
-        self._notes = {note.at: note for note in noted if note.at.startswith(prefix)}
+    def __init__(self, ctx: Context[Any, Any], notes: Mapping[str, Note], prefix: str = "") -> None:
+        self.ctx, self._notes, self._prefix = ctx, notes, prefix
         self._held: list[Note] = []
+
+    @classmethod
+    def of(cls, ctx: Context[Any, Any]) -> Journal:
+        """The journal of a step, with what an earlier run of it has noted."""
+        noted = ctx._drive.session.journal.get(ctx._step.place, ())
+        return cls(ctx, {note.at: note for note in noted})
 
     def found(self, at: str) -> Note | None:
         """What an earlier run noted there."""
@@ -31,7 +36,7 @@ class Journal:
 
     def within(self, at: str) -> Journal:
         """The journal of a worker that is called there."""
-        return Journal(self.ctx, f"{self._prefix}{at}/")
+        return Journal(self.ctx, self._notes, f"{self._prefix}{at}/")
 
     def hold(self, at: str, **parts: Any) -> None:
         """Append with the next write: what is cheap to find again is not worth a write of its own."""

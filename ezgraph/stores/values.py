@@ -130,8 +130,7 @@ class Values(Strict):
         inputs = NewType("inputs", dict)  # type: ignore[type-arg]
         values = NewType("values", dict)  # type: ignore[type-arg]
         spending = dict.fromkeys(states, Usage)
-        named = (*((cells, states), (usage, spending), (results, outputs), (inputs, given)),)
-        for tp, types in named:
+        for tp, types in ((cells, states), (usage, spending), (results, outputs), (inputs, given)):
             self._register_by_name(tp, types)
         self._register_by_name(values, answers, lambda *_: GONE)  # of a renamed tool: only a replay needs it
         stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
