@@ -740,7 +740,7 @@ def test_e5_a_store_that_fails_under_one_branch_loses_nothing_of_the_other() -> 
     entered = []
     for number in range(8):
         ENTERED.clear()
-        ACTS.update(Branch=lambda ctx: ctx.call(Probe, Tally(0)), Other=lambda _, n=number: _two_after(n))
+        ACTS.update(Branch=lambda ctx: ctx.call(Probe, Tally(0)), Other=_two_after(number))
         app = two_branches(Fragile(StoreError))
         with pytest.raises(StoreError, match="it is full"):
             app.invoke("go", session="s")
@@ -750,9 +750,12 @@ def test_e5_a_store_that_fails_under_one_branch_loses_nothing_of_the_other() -> 
     assert entered == [1, 1, 1, 1, 2, 2, 2, 2], "the third and the fourth end with it"
 
 
-async def _two_after(number: int) -> int:
-    await ticks(number)
-    return 2
+def _two_after(number: int) -> Callable[[Any], Any]:
+    async def gives(ctx: Any) -> int:
+        await ticks(number)
+        return 2
+
+    return gives
 
 
 def test_e11_a_worker_that_calls_is_told_to_call_from_the_step() -> None:
