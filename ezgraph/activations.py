@@ -93,6 +93,17 @@ class Rows(Mapping[Place, Row]):
         found = self._counts.get(node, ())
         return len(found) if not found or found[-1] < self._length else bisect_left(found, self._length)
 
+    def each(self, node: str, items: int) -> list[Row]:
+        """The rows of a worker that runs once for each of `items` items, in their order.
+
+        Raises:
+            KeyError: One of them is not there.
+        """
+        found = [self._table[node, item] for item in range(items)]
+        if max([at for at, _ in found], default=-1) >= self._length:
+            raise KeyError(node)
+        return [row for _, row in found]
+
     def __getitem__(self, place: Place) -> Row:
         at, row = self._table[place]
         if at >= self._length:

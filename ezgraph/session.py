@@ -248,9 +248,9 @@ def _outputs(
     """What workers of a whole activation yielded, and in input order what those yielded that ran for each item."""
     if activation is None:
         return {}, dict.fromkeys(each, ())  # a scatter over nothing, opened and closed at once
-    rows, items = activation.rows, range(len(activation.inputs or ()))
+    rows, items = activation.rows, len(activation.inputs or ())
     results = {worker: rows[worker, None].output for worker in once}
-    return results, {worker: tuple([rows[worker, item].output for item in items]) for worker in each}
+    return results, {worker: tuple([row.output for row in rows.each(worker, items)]) for worker in each}
 
 
 def _activation_after(activation: Activation, delta: Delta) -> Activation:

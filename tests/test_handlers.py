@@ -96,6 +96,8 @@ def test_f3_mutable_state_is_told_to_the_last_field() -> None:
     refused(only(Yields), "output-type", "Yields", r"(?s)output list\[int\]: \$ list\[int\] can be changed.*tuple\[int")
     match = r"(?s)context: list: \$ list .*can be changed"
     refused(Graph("g", entry=Keeps, context=[1]), "mutable-state", "context", match)
+    match = r"(?s)context: tuple: \$ tuple does not say what it holds.*Put it into a frozen attrs class"
+    refused(Graph("g", entry=Keeps, context=(1, 2)), "mutable-state", "context", match)
     compiled(Graph("g", entry=Keeps, context=Note()))
 
 

@@ -164,7 +164,9 @@ class NotANode:
     pass
 
 
-@pytest.mark.parametrize("target", [Left, NotANode, "Other", None, 7, Other()], ids=repr)
+@pytest.mark.parametrize(
+    "target", [Left, NotANode, "Other", None, 7, Other()], ids=lambda target: type(target).__name__
+)
 @pytest.mark.parametrize("build", ["go", "direct_to"])
 def test_a3_go_takes_one_stage(build: str, target: Any) -> None:
     shown = target.__name__ if isinstance(target, type) else repr(target)

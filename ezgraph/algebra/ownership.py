@@ -141,7 +141,9 @@ def check_response(  # noqa: C901  an arm for each response that can be wrong
                     worker.check_state(spec.id, state, item)
     elif kind not in handler.kinds:
         _refuse(plan, spec, handler, response, ())
-    if handler.origin != "tool" and response is not None and kind is not str and response.effects is not NO_EFFECTS:
+    elif response is None or kind is str:
+        return
+    if response.effects is not NO_EFFECTS and handler.origin != "tool":
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
 
 

@@ -269,7 +269,7 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
         elif item is not None:
             results[source] = rows[source, item].output
         else:
-            series[source] = tuple(rows[source, index].output for index in range(items_of(activation)))
+            series[source] = tuple([row.output for row in rows.each(source, items_of(activation))])
     return Seen(cells, results, series)
 
 

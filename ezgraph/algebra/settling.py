@@ -92,8 +92,11 @@ def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transi
     if session.activation is not None:
         delta = settle_all(plan, session, ((step, outcome),))
         return None if delta is None else Transition(delta)
-    if not is_enabled(plan, session, step):
-        return None
+    return settled(plan, session, step, outcome) if is_enabled(plan, session, step) else None
+
+
+def settled(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition:
+    """The transition that the cursor's step makes, for who has it from `ready` of this very session."""
     if isinstance(outcome, Failed):
         return Transition(_stage_failed(session, step, outcome))
     if isinstance(outcome.answer, Yielded):
@@ -293,13 +296,12 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
         activation: With its last row.
         run: The last run number that was taken.
     """
-    closure, rows, items = plan.closure(activation), activation.rows, items_of(activation)
+    closure = plan.closure(activation)
     cells: dict[str, object] = {}
     usage: dict[str, Usage] = {}
-    for place in closure.places(items):
-        row = rows[place]
-        if row.cells:
-            cells.update(row.cells)
+    wrote = [row for row in activation.rows.values() if row.cells or row.usage]
+    for row in sorted(wrote, key=lambda row: closure.position(row.place)):
+        cells.update(row.cells)
         for node, spent in row.usage.items():
             usage[node] = usage[node] + spent if node in usage else spent
     stage = closure.stage

@@ -32,10 +32,12 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
     """
     problems: list[Problem] = []
     entry, context = definition.entry, type(definition.context)
-    problems.extend(
-        Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", flaw.mend)
-        for flaw in flaws(context)
-    )
+    for flaw in flaws(context):
+        bare = context in {tuple, frozenset}  # whose value cannot say more
+        mend = (
+            "Put it into a frozen attrs class, whose field says tuple[X, ...] or frozenset[X]." if bare else flaw.mend
+        )
+        problems.append(Problem("mutable-state", "context", f"{context.__name__}: {flaw.path} {flaw.what}", mend))
     if not problems and (bad := checker(context)(definition.context)) is not None:
         path, wanted, found = bad
         mend = "Pass an initial context of its own type, to the last field."

@@ -14,7 +14,7 @@ from typing import Any, Never, final
 from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
-from ezgraph.algebra.settling import Failed, Outcome, Published, settle, settle_all
+from ezgraph.algebra.settling import Failed, Outcome, Published, settle_all, settled
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepFailed, StepLimit
 from ezgraph.messages import NO_USAGE, Usage, storable
 from ezgraph.notes import Note
@@ -95,7 +95,7 @@ class Drive:
                 await self._log(step, error)
                 raise
             session = self.session
-            transition = settle(plan, session, step, outcome) or _stale(step)
+            transition = settled(plan, session, step, outcome)
             reply = transition.reply
             session = apply(session, transition.delta)
             try:
@@ -197,8 +197,7 @@ class Drive:
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error))
         try:
-            transition = settle(self.plan, self.session, step, failure(error)) or _stale(step)
-            await self.commit(transition.delta)
+            await self.commit(settled(self.plan, self.session, step, failure(error)).delta)
         except EzGraphError as unlogged:
             error.add_note(f"It is not in the error log: {unlogged}")
 

@@ -20,7 +20,7 @@ from ezgraph.errors import (
     StepFailed,
 )
 from ezgraph.plan import Handler, NodeSpec
-from ezgraph.responses import NO_EFFECTS
+from ezgraph.responses import NO_EFFECTS, Go
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
 from ezgraph.runtime.loop import converse
@@ -173,7 +173,8 @@ def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: A
     check_response(ctx._plan, spec, run, response)
     if response is not None and response.effects is not NO_EFFECTS:
         ctx._spend(response.effects.usage)
-    return Published(of_run(spec, response), ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
+    answer = response if type(response) is Go else of_run(spec, response)  # the hot path comes first
+    return Published(answer, ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
 
 
 def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
