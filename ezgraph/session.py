@@ -26,6 +26,9 @@ CONTEXT: Final = "$context"
 
 Status: TypeAlias = Literal["idle", "completed"]
 
+Standing: TypeAlias = Literal["idle", "unfinished", "completed"]
+"""Where a stored session stands: it waits for input, has work left (rule G6), or its graph has ended."""
+
 
 class Head(Struct, frozen=True, gc=False):
     """Where a session stands, rewritten whole by the few steps that change it.
@@ -188,7 +191,7 @@ class Delta(Struct, frozen=True, gc=False):
     forgets: bool = False
 
 
-def apply(session: Session, delta: Delta) -> Session:
+def apply(session: Session, delta: Delta) -> Session:  # noqa: C901  an arm for each field of a delta
     """The session after `delta`.  Costs what the delta holds, never what the session does.
 
     Args:
@@ -210,7 +213,11 @@ def apply(session: Session, delta: Delta) -> Session:
     if delta.messages:
         histories = {**histories}
         for space, added in delta.messages.items():
-            histories[space] = (histories.get(space) or History()).extended(added.messages, added.drop)
+            history = (histories.get(space) or History()).extended(added.messages, added.drop)
+            if history:
+                histories[space] = history
+            else:
+                histories.pop(space, None)  # a space without messages is none
     if delta.usage:
         usage = {**usage}
         for node, spent in delta.usage.items():
@@ -261,6 +268,14 @@ def _activation_after(activation: Activation, delta: Delta) -> Activation:
     return Activation(
         activation.id, activation.parent, activation.roots, activation.depth, rows, marks, activation.inputs
     )
+
+
+def standing(session: Session) -> Standing:
+    """Where a session stands, for who lists them."""
+    head = session.head
+    if session.activation is not None or (head.owed and not head.raised):
+        return "unfinished"
+    return "completed" if head.cursor == END else "idle"
 
 
 @final

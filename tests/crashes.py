@@ -31,6 +31,9 @@ from ezgraph.stores.contract import Store
 from ezgraph.stores.sqlite import SQLiteStore
 
 Kind: TypeAlias = Literal["await", "before commit", "after commit", "before statement", "after statement"]
+Key: TypeAlias = tuple[str, str, int]
+"""Kind, name and index of a part."""
+
 Build: TypeAlias = Callable[["Now", Store], CompiledGraph]
 
 AWAITS: tuple[Kind, ...] = ("await",)
@@ -60,36 +63,49 @@ class Bytes(Protocol):
 # ------------------------------------------------------------------------------------------------------------ the bytes
 
 
-class Texts:
-    """Bytes in memory: the encoded deltas of every session.  Its store takes awaits of its own around a commit."""
+class InMemory:
+    """Bytes in memory: the parts of every session.  Its store takes awaits of its own around a commit."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[str]] = {}
+        self.sessions: dict[str, tuple[int, dict[Key, str]]] = {}
 
     def text(self) -> str:
-        return "\n".join(text for texts in self.rows.values() for text in texts)
+        return "\n".join(body for _, parts in self.sessions.values() for body in parts.values())
 
     def opened(self, life: Life) -> AbstractContextManager[Store]:
-        return nullcontext(_TextStore(self.rows, life))
+        return nullcontext(PartStore(self.sessions, life))
 
 
-class _TextStore:
-    def __init__(self, rows: dict[str, list[str]], life: Life) -> None:
-        self.rows, self.life = rows, life
+class PartStore:
+    """Keeps what the codec writes, in a dict."""
+
+    def __init__(self, sessions: dict[str, tuple[int, dict[Key, str]]], life: Life) -> None:
+        self.parts, self.life = sessions, life
 
     async def load(self, session: str, codec: Codec, /) -> Session | None:
         await Await()
-        return codec.folded(session, enumerate(self.rows.get(session, ()), 1), store="texts")
+        revision, parts = self.parts.get(session, (0, {}))
+        if not revision:
+            return None
+        stored = [(*key, parts[key]) for key in sorted(parts)]
+        return codec.loaded(session, stored, store="parts", graph=codec.graph, version=1, revision=revision)
 
     async def commit(self, after: Session, delta: Delta, codec: Codec, /) -> None:
         await Await()
-        body = codec.encode(delta)
+        drops, puts = codec.changes(after, delta)
         self.life.point("before commit")
         self.life.check()
-        texts = self.rows.setdefault(delta.session, [])
-        if delta.revision != len(texts) + 1:
-            raise RevisionConflict(delta.session, delta.revision - 1, len(texts))
-        texts.append(body)
+        revision, parts = self.parts.get(after.id, (0, {}))
+        if after.revision != revision + 1:
+            raise RevisionConflict(after.id, after.revision - 1, revision)
+        gone = {
+            key
+            for key in parts
+            for kind, name, at in drops
+            if key[0] == kind and name in (None, key[1]) and key[2] >= at
+        }
+        kept = {key: body for key, body in parts.items() if key not in gone}
+        self.parts[after.id] = after.revision, kept | {part[:3]: part.body for part in puts}
         self.life.commits += 1
         self.life.point("after commit")
         self.life.check()
@@ -114,7 +130,7 @@ class File:
     def _read(connection: sqlite3.Connection) -> str:
         if not connection.execute("SELECT 1 FROM sqlite_master").fetchall():
             return ""
-        rows = connection.execute("SELECT body FROM delta ORDER BY session, revision").fetchall()
+        rows = connection.execute("SELECT body FROM part").fetchall()
         return "\n".join(body for (body,) in rows)
 
     @contextmanager
@@ -141,12 +157,22 @@ class Statements(sqlite3.Connection):
     """A connection that a life may end at, before or after each statement."""
 
     life: Life
+    writes = False
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        return self._between(sql, lambda: super(Statements, self).execute(sql, parameters))
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        return self._between(sql, lambda: super(Statements, self).executemany(sql, parameters))
+
+    def _between(self, sql: str, run: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         self.life.point("before statement")
         self.life.check()
-        cursor = super().execute(sql, parameters)
-        self.life.commits += sql.lstrip().startswith("INSERT")
+        cursor = run()
+        self.writes |= sql.strip().startswith(("INSERT INTO session", "UPDATE session"))
+        if sql == "COMMIT":
+            self.life.commits += self.writes
+            self.writes = False
         self.life.point("after statement")
         self.life.check()
         return cursor

@@ -10,10 +10,9 @@ from os import PathLike
 from typing import Any
 
 from attrs import frozen
+from msgspec.structs import replace
 
 from ezgraph import Context, Finish, GraphNode, StageContext, TaskResult, Worker, finish, task_result
-from ezgraph.activations import Row
-from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall
 from ezgraph.models import ModelReply
 from ezgraph.runtime.compiled import CompiledGraph
@@ -81,42 +80,18 @@ def ran(events: Iterable[Event]) -> list[str]:
     return [event.node for event in events if isinstance(event, StepStarted)]
 
 
-def file_rows(path: str | PathLike[str]) -> list[tuple[str, int, str]]:
-    """Every row of a SQLite store's file, as it stands there."""
+def file_parts(path: str | PathLike[str]) -> dict[tuple[str, str, str, int], Any]:
+    """Every part in a SQLite store's file by session, kind, name and index, as JSON says it."""
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT session, revision, body FROM delta ORDER BY session, revision").fetchall()
+        rows = connection.execute("SELECT id, kind, name, at, body FROM part JOIN session ON session = key").fetchall()
+    return {(session, kind, name, at): json.loads(body) for session, kind, name, at, body in rows}
 
 
-def body(row: tuple[str, int, str]) -> dict[str, Any]:
-    """What one row holds."""
-    document: dict[str, Any] = json.loads(row[2])
-    return document
-
-
-def published(app: CompiledGraph, session: Session) -> str:
+def published(app: CompiledGraph, session: Session) -> dict[str, Any]:
     """What a session has published, as the codec writes it: all but revision, run numbers, journal and error log."""
-    opened = session.activation
-    return app._executor.codec.encode(
-        Delta(
-            session.id,
-            session.graph,
-            0,
-            head=Head(session.head.cursor),
-            cells=dict(session.cells),
-            messages={space: Addition(tuple(history)) for space, history in session.histories.items()},
-            usage=dict(session.usage),
-            rows=(
-                *(opened.rows.values() if opened is not None else ()),
-                *(Row(worker, output, 0) for worker, output in session.results.items()),
-                *(
-                    Row(worker, one, 0, item=at)
-                    for worker, all_ in session.series.items()
-                    for at, one in enumerate(all_)
-                ),
-            ),
-            series=tuple(session.series),
-        )
-    )
+    opened = session.activation and replace(session.activation, id=0)
+    held = replace(session, head=Head(session.head.cursor), activation=opened, errors=(), journal={})
+    return app._executor.codec.document(held) | {"revision": 0}
 
 
 def spoken(messages: Iterable[Message]) -> list[str]:

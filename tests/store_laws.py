@@ -5,32 +5,46 @@ A law is handed an `Opener`: each call opens the same stored sessions once more,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from inspect import isawaitable
 from threading import Barrier, Thread
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from strategies import Kept, exactly
 
-from ezgraph.errors import RevisionConflict, WrongGraph
+from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, WrongGraph
 from ezgraph.histories import Addition
 from ezgraph.messages import user
 from ezgraph.session import CONTEXT, END, Delta, Head, Session, apply
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.contract import Store
+from ezgraph.stores.contract import Archive, Entry, Query, Store
 
-Opener: TypeAlias = Callable[[], AbstractContextManager[Store]]
+Answer = TypeVar("Answer")
+
+Opener: TypeAlias = Callable[[], AbstractContextManager[Archive]]
 
 CODEC = Codec("claims", {"Intake": int | None, CONTEXT: None}, {})
 
 
+def now(answer: Answer | Awaitable[Answer]) -> Answer:
+    """What a store answers, at once or later."""
+    if not isawaitable(answer):
+        return answer
+
+    async def wait() -> Answer:
+        return await answer
+
+    return asyncio.run(wait())
+
+
 def load(store: Store, session: str, codec: Codec = CODEC) -> Session | None:
-    """What a store that answers at once has."""
-    found = store.load(session, codec)
-    assert not isawaitable(found)
-    return found
+    """What a store has."""
+    return now(store.load(session, codec))
 
 
 def following(before: Session | None, text: str = "hi", session: str = "c-17") -> Delta:
@@ -49,7 +63,7 @@ def following(before: Session | None, text: str = "hi", session: str = "c-17") -
 def commit(store: Store, before: Session | None, delta: Delta, codec: Codec = CODEC) -> Session:
     """Commit a delta, and give the session after it."""
     after = apply(before or Session(delta.session, delta.graph, 0, Head("")), delta)
-    assert not isawaitable(store.commit(after, delta, codec))
+    now(store.commit(after, delta, codec))
     return after
 
 
@@ -70,7 +84,7 @@ def law_a_session_loads_as_the_fold_of_its_deltas(opened: Opener, of: Kept, delt
         assert found is not None
         assert found == session
         assert (found.limits, found.errors, found.journal) == (session.limits, session.errors, session.journal)
-        assert [exactly(value) for value in found.cells.values()] == [exactly(v) for v in session.cells.values()]
+        assert {n: exactly(v) for n, v in found.cells.items()} == {n: exactly(v) for n, v in session.cells.items()}
 
 
 def law_a_taken_revision_is_a_conflict_and_changes_nothing(opened: Opener) -> None:
@@ -102,7 +116,7 @@ def law_a_gap_is_a_conflict_and_changes_nothing(opened: Opener) -> None:
 
 def law_sessions_do_not_mix(opened: Opener) -> None:
     """Rule L1, FIELD X3."""
-    ids = ["c-17", "C-17", "c-17 ", "", "a\0b", "a", "ä", "日本", "'; DROP TABLE delta; --", "1", "1.0", "%", "*"]
+    ids = ["c-17", "C-17", "c-17 ", "", "a\0b", "a", "ä", "日本", "'; DROP TABLE session; --", "1", "1.0", "%", "*"]
     with opened() as store:
         for session in ids:
             commit(store, None, following(None, session, session))
@@ -170,6 +184,114 @@ def law_of_two_writers_one_wins(opened: Opener, racers: int = 4, rounds: int = 1
     assert [message.text for message in found.histories["default"]] == [str(name) for name in won]
 
 
+def law_what_is_exported_and_added_elsewhere_loads_equal(opened: Opener) -> None:
+    """Rules L1, L4: plain JSON, the caller's own; and no id is taken twice."""
+    with opened() as store:
+        first = commit(store, None, following(None, "one"))
+        second = commit(store, first, following(first, "two"))
+        document = now(store.export("c-17"))
+        assert json.loads(json.dumps(document)) == document
+        assert {key: document[key] for key in ("format", "graph", "version", "revision")} == {
+            "format": 1,
+            "graph": "claims",
+            "version": 1,
+            "revision": 2,
+        }
+        now(store.add("c-18", document))
+        now(store.copy("c-17", "c-19"))
+        document["cells"]["Intake"] = 99
+        for other in ("c-18", "c-19"):
+            assert load(store, other) == replace(second, id=other)
+            with pytest.raises(SessionExists, match=rf"there is a session '{other}' in .* already"):
+                now(store.add(other, document))
+            with pytest.raises(SessionExists, match="take another id"):
+                now(store.copy("c-17", other))
+        grown = commit(store, load(store, "c-18"), following(second, "three", "c-18"))
+        assert load(store, "c-18") == grown
+        assert load(store, "c-17") == second
+        for answer in (lambda: store.export("c-20"), lambda: store.copy("c-20", "c-21")):
+            with pytest.raises(NoSuchSession, match="there is no session 'c-20'"):
+                now(answer())
+
+
+BAD: tuple[tuple[Any, str, str], ...] = (
+    ([], "$", "is not an object"),
+    ({}, "$.format", "is None, and this version reads format 1"),
+    ({"format": 2}, "$.format", "is 2, and this version reads format 1"),
+    ({"format": 1}, "$.graph", "is not the name of a graph"),
+    ({"format": 1, "graph": "claims"}, "$.version", "is not a whole number"),
+    ({"format": 1, "graph": "claims", "version": 0}, "$.version", "is not a whole number"),
+    ({"format": 1, "graph": "claims", "version": 1, "revision": 1.5}, "$.revision", "is not a whole number"),
+    ({"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": {}}, "$.head.cursor", "is not the id"),
+)
+HEAD: dict[str, Any] = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": {"cursor": "Intake"}}
+BAD_PARTS: tuple[tuple[Any, str, str], ...] = (
+    ({"more": 1}, "$.more", "is unknown"),
+    ({"limits": 7}, "$.limits", "is not an object"),
+    ({"cells": []}, "$.cells", "is not an object"),
+    ({"histories": {"default": {}}}, "$.histories.default", "is not a list"),
+    ({"journal": {}}, "$.journal", "is not a list"),
+    ({"journal": [{}]}, "$", "has no place"),
+    ({"activation": {"rows": 7}}, "$.rows", "is not a list"),
+    ({"activation": {"marks": ["x"]}}, "$", "has no place"),
+    ({"cells": {"Intake": "\ud800"}}, "$", "text that UTF-8 cannot encode"),
+)
+
+
+def law_what_is_no_document_is_not_added(opened: Opener) -> None:
+    """Rules L4, M2."""
+    with opened() as store:
+        for document, path, problem in BAD + tuple(({**HEAD, **more}, at, why) for more, at, why in BAD_PARTS):
+            with pytest.raises(CorruptSession, match=problem) as caught:
+                now(store.add("c-17", document))
+            assert (caught.value.path, caught.value.session) == (path, "c-17")
+        assert load(store, "c-17") is None
+        assert now(store.find(Query())) == []
+
+
+def law_sessions_are_found_by_what_they_are(opened: Opener) -> None:
+    """Rule L1: each condition alone and all together, a page at a time."""
+    orders = Codec("orders", {"Basket": str}, {})
+    with opened() as store:
+        waiting = commit(store, None, following(None, session="a"))
+        commit(store, None, Delta("b", "claims", 1, Head(END)))
+        commit(store, None, Delta("c", "claims", 1, Head("Intake", owed=True)))
+        commit(store, None, Delta("d", "orders", 1, Head("Basket")), orders)
+        commit(store, waiting, following(waiting, session="a"))
+
+        def found(**query: Any) -> list[str]:
+            return [entry.session for entry in now(store.find(Query(**query)))]
+
+        (first, *_) = now(store.find(Query()))
+        assert first == Entry("a", "claims", 1, 2, "Intake", "idle", first.created, first.updated)
+        assert first.created < first.updated
+        assert found() == ["a", "b", "c", "d"]
+        assert found(graph="claims") == ["a", "b", "c"]
+        assert found(cursor="Intake") == ["a", "c"]
+        assert [found(status=one) for one in ("idle", "completed", "unfinished")] == [["a", "d"], ["b"], ["c"]]
+        assert found(before=first.updated) == ["b", "c", "d"]
+        assert (found(limit=2), found(limit=2, after="b"), found(limit=0)) == (["a", "b"], ["c", "d"], [])
+        assert found(graph="claims", status="idle", cursor="Basket") == []
+
+
+def law_what_is_deleted_leaves_nothing(opened: Opener) -> None:
+    """Rules L1, L6: and its id is free."""
+    with opened() as store:
+        for session in ("a", "b", "c"):
+            commit(store, None, following(None, session=session))
+        assert now(store.delete("b")) is True
+        assert now(store.delete("b")) is False
+        assert load(store, "b") is None
+        with pytest.raises(RevisionConflict, match="the store has 0"):
+            commit(store, Session("b", "claims", 1, Head("Intake")), Delta("b", "claims", 2))
+        commit(store, None, following(None, "again", "b"))
+        assert now(store.prune(Query(limit=2))) == 2
+        assert [entry.session for entry in now(store.find(Query()))] == ["c"]
+        assert now(store.prune(Query(graph="orders"))) == 0
+        assert now(store.prune(Query())) == 1
+        assert now(store.find(Query())) == []
+
+
 LAWS: tuple[Callable[[Opener], Any], ...] = (
     law_an_unknown_session_is_none,
     law_a_taken_revision_is_a_conflict_and_changes_nothing,
@@ -178,5 +300,9 @@ LAWS: tuple[Callable[[Opener], Any], ...] = (
     law_one_store_serves_many_graphs,
     law_a_session_that_was_handed_out_never_changes,
     law_of_two_writers_one_wins,
+    law_what_is_exported_and_added_elsewhere_loads_equal,
+    law_what_is_no_document_is_not_added,
+    law_sessions_are_found_by_what_they_are,
+    law_what_is_deleted_leaves_nothing,
 )
 """Those that need nothing drawn."""

@@ -334,7 +334,7 @@ def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
         before.id,
         before.graph,
         before.revision + 1,
-        draw(st.none() | heads(of)),
+        draw(heads(of) if before.revision == 0 else st.none() | heads(of)),
         draw(st.none() | st.builds(Limits, counts, counts)),
         draw(_some(of.states)),
         added,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from crashes import AWAITS, COMMITS, STATEMENTS, Bytes, File, Life, Now, Program, Story, Texts, token
+from crashes import AWAITS, COMMITS, STATEMENTS, Bytes, File, InMemory, Life, Now, Program, Story, token
 from faults import idle, no_other_task, stopped_when
 
 from ezgraph import (
@@ -424,7 +424,7 @@ class Case:
     inside: Mapping[str, str] = MappingProxyType({})
 
     def story(self, bytes_: Bytes | None = None, **options: Any) -> Story:
-        return Story(self.program, bytes_ or Texts(), self.message, inside=self.inside, **options)
+        return Story(self.program, bytes_ or InMemory(), self.message, inside=self.inside, **options)
 
 
 CASES = {

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, TypeAlias, get_args, get_origin
 
 import pytest
-from desk import Joined, Left, Note, Other, Right, body, file_rows, published, ran
+from desk import Joined, Left, Note, Other, Right, file_parts, published, ran
 
 import ezgraph
 from ezgraph import (
@@ -450,31 +450,32 @@ def test_b6_a_refused_response_publishes_nothing(cell: Cell, tmp_path: Path) -> 
     with SQLiteStore(path) as store:
         app = compiled(cell, value, store, events)
         app.invoke("hello", session="s")
-        before, rows = app.load("s"), file_rows(path)
+        before, parts = app.load("s"), file_parts(path)
         events.clear()
         with pytest.raises((OwnershipError, BranchFailed)) as caught:
             app.invoke("open", session="s")
         after = app.load("s")
-    added = [body(row) for row in file_rows(path)[len(rows) :]]
-    assert file_rows(path)[: len(rows)] == rows
+    now = file_parts(path)
+    assert parts.keys() <= now.keys()
+    changed = {key[1:]: value for key, value in now.items() if parts.get(key) != value}
+    logged = ("error", "", len(before.errors))
     if placement == "conversation":
         error: Any = caught.value
-        (record,) = added
-        assert set(record) == {"format", "graph", "revision", "head", "errors"}
+        assert changed.keys() == {("head", "", 0), logged}
         assert published(app, after) == published(app, before)
         assert ran(events) == ["Probe"]
     else:
         assert isinstance(caught.value, BranchFailed)
         (error,) = caught.value.failures
-        opening, *records = added
-        assert opening["opened"]["roots"] == ["Probe", "Mate"]
-        failed, mate = records
-        assert set(failed) == {"format", "graph", "revision", "marks", "errors"}
-        assert failed["marks"] == [["Probe", None]]
-        assert mate["rows"] == [{"node": "Mate", "output": "mate", "depth": 2}]
-        assert (after.cells, after.usage) == (before.cells, before.usage)
+        assert changed.pop(("activation", "", 0))["roots"] == ["Probe", "Mate"]
+        opening = {key for key in changed if key[0] in ("head", "message", "usage", "cell")}
+        assert {key: changed[key] for key in changed.keys() - opening - {logged}} == {
+            ("mark", '["Probe",null]', 0): ["Probe", None],
+            ("row", '["Mate",null]', 0): {"node": "Mate", "output": "mate", "depth": 2},
+        }
         assert after.activation is not None
         assert set(after.activation.rows) == {("Mate", None)}
+        assert "Probe" not in after.usage
     assert isinstance(error, OwnershipError)
     assert (error.node, error.placement, error.origin, error.handler) == (
         "Probe",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 from attrs import frozen
-from desk import file_rows
+from desk import file_parts
 from kept import journals
 
-import ezgraph.stores.codec as codec_module
+import ezgraph.stores.parts as parts_module
 from ezgraph import (
     END,
     BranchFailed,
@@ -953,9 +954,9 @@ def test_e5_branches_that_are_too_large_for_one_write_are_written_one_by_one(
 ) -> None:
     """Rules E5, L3, L6: outcomes that end together are one write only as long as it fits, and none is written again."""
     app = weighs(tmp_path)
-    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setattr(parts_module, "MAX_BYTES", 700)
     assert app.invoke("go", session="s").reply == "900"
-    written = [len(text) for _, _, text in file_rows(tmp_path / "s.db") if "xxx" in text]
+    written = [len(json.dumps(text)) for text in file_parts(tmp_path / "s.db").values() if "xxx" in str(text)]
     assert len(written) == 3
     assert max(written) < 700
 
@@ -965,7 +966,7 @@ def test_e5_a_branch_that_is_too_large_by_itself_fails_by_itself(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, max_branches: int | None
 ) -> None:
     app = weighs(tmp_path, max_branches=max_branches)
-    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setattr(parts_module, "MAX_BYTES", 700)
     monkeypatch.setitem(globals(), "SIZES", [5, 1_000, 6])
     with pytest.raises(BranchFailed, match="must be at most 700 bytes of JSON"):
         app.invoke("go", session="s")
@@ -975,14 +976,14 @@ def test_e5_a_branch_that_is_too_large_by_itself_fails_by_itself(
         "Says waits to be joined",
     )
     assert [record.error for record in app.load("s").errors] == ["StateTypeError"]
-    monkeypatch.setattr(codec_module, "MAX_BYTES", 2_000)
+    monkeypatch.setattr(parts_module, "MAX_BYTES", 2_000)
     assert app.recover("s").reply == "1011"
 
 
 def test_f3_a_step_that_is_too_large_fails_and_is_logged(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule G4: as any step that fails."""
     app = weighs(tmp_path)
-    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setattr(parts_module, "MAX_BYTES", 700)
     monkeypatch.setitem(globals(), "SIZES", list(range(1_000)))
     with pytest.raises(StateTypeError, match="must be at most 700 bytes of JSON"):
         app.invoke("go", session="s")
@@ -996,7 +997,7 @@ def test_f3_a_step_that_is_too_large_fails_and_is_logged(tmp_path: Any, monkeypa
 def test_e5_a_failure_that_cannot_be_logged_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule M2: the mark of a branch whose error has no room in the file is not written, and nothing is hidden."""
     app = weighs(tmp_path)
-    monkeypatch.setattr(codec_module, "MAX_BYTES", 700)
+    monkeypatch.setattr(parts_module, "MAX_BYTES", 700)
     monkeypatch.setitem(globals(), "SIZES", [1])
     monkeypatch.setattr(Weight, "run", _raises_at_length)
     with pytest.raises(StateTypeError, match="must be at most 700 bytes of JSON"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,10 +37,11 @@ from ezgraph.errors import (
     StoreError,
     StoreUnavailable,
 )
-from ezgraph.session import Delta, ErrorRecord, Head, Session
-from ezgraph.stores.contract import Store
+from ezgraph.session import Delta, ErrorRecord, Head, Session, apply
+from ezgraph.stores.contract import Archive, Query
+from ezgraph.stores.file import APPLICATION_ID, SCHEMA, SQLiteFile, Sync
 from ezgraph.stores.memory import MemoryStore
-from ezgraph.stores.sqlite import APPLICATION_ID, SCHEMA, SQLiteStore
+from ezgraph.stores.sqlite import SQLiteStore
 
 
 class Shared(AbstractContextManager[SQLiteStore]):
@@ -54,17 +57,18 @@ class Shared(AbstractContextManager[SQLiteStore]):
         pass
 
 
-OPENERS = ("memory", "one SQLite store", "SQLite, opened each time")
+OPENERS = ("memory", "one SQLite store", "SQLite, opened each time", "SQLite, power-loss safe")
 
 
 @pytest.fixture(params=OPENERS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     with closing(SQLiteStore(tmp_path / "one.db")) as one:
-        memory: Store = MemoryStore()
+        memory: Archive = MemoryStore()
         openers: dict[str, Opener] = {
             "memory": lambda: nullcontext(memory),
             "one SQLite store": lambda: Shared(one),
             "SQLite, opened each time": lambda: SQLiteStore(tmp_path / "many.db"),
+            "SQLite, power-loss safe": lambda: SQLiteStore(tmp_path / "safe.db", sync="commit"),
         }
         yield openers[request.param]
 
@@ -81,7 +85,7 @@ def test_l1_every_store_keeps_the_contract(law: Callable[[Opener], None], opened
 )
 def test_l3_a_session_loads_as_the_fold_of_its_deltas(kind: str, drawn: Any) -> None:
     of, deltas, _ = drawn
-    memory: Store = MemoryStore()
+    memory: Archive = MemoryStore()
     with TemporaryDirectory() as folder:
         opener: Opener = (
             (lambda: nullcontext(memory)) if kind == "memory" else (lambda: SQLiteStore(Path(folder) / "s.db"))
@@ -145,12 +149,12 @@ def _sqlite(statements: str) -> Callable[[Path], object]:
         (lambda path: path.write_bytes(b"x"), "not a SQLite file"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "not a SQLite file"),
         (_sqlite("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)"), "another program's SQLite file"),
-        (_sqlite("CREATE TABLE delta (session, revision, body)"), "another program's SQLite file"),
+        (_sqlite("CREATE TABLE session (key, id)"), "another program's SQLite file"),
         (_sqlite("PRAGMA application_id = 7; CREATE TABLE a (b)"), "another program's SQLite file"),
         (_sqlite("PRAGMA journal_mode = WAL; CREATE TABLE a (b)"), "another program's SQLite file"),
         (
-            _sqlite(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 2; CREATE TABLE a (b)"),
-            "has layout 2, and this version knows 1",
+            _sqlite(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 3; CREATE TABLE a (b)"),
+            "has layout 3, and this version knows 2",
         ),
     ],
 )
@@ -169,22 +173,23 @@ def test_l4_a_foreign_file_is_refused_and_left_as_it_is(path: Path, make: Callab
 
 
 def test_l4_a_file_that_another_program_makes_meanwhile_is_refused(path: Path) -> None:
-    """The header is read once more inside the transaction that would make the table."""
-    with SQLiteStore(path) as store:
-        store._look()
-        _sqlite("CREATE TABLE theirs (a)")(path)
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            with pytest.raises(ForeignFile, match="another program's SQLite file"):
-                store._make(connection)
-            assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    """The header is read once more inside the transaction that would make the tables."""
+    file = SQLiteFile(str(path), 1, "process")
+    file._look()
+    _sqlite("CREATE TABLE theirs (a)")(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with pytest.raises(ForeignFile, match="another program's SQLite file"):
+            file._make(connection)
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
 def test_l1_a_file_that_is_made_meanwhile_by_us_is_used(path: Path) -> None:
+    file = SQLiteFile(str(path), 1, "process")
+    file._look()
+    session = written(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        file._make(connection)
     with SQLiteStore(path) as store:
-        store._look()
-        session = written(path)
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            store._make(connection)
         assert load(store, "c-17") == session
 
 
@@ -213,7 +218,7 @@ def _read_elsewhere(path: Path) -> sqlite3.Connection:
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("PRAGMA journal_mode = DELETE")
     other.execute("BEGIN")
-    other.execute("SELECT count(*) FROM delta").fetchone()
+    other.execute("SELECT count(*) FROM session").fetchone()
     return other
 
 
@@ -256,8 +261,8 @@ def test_m1_a_file_that_cannot_be_written_is_told_with_a_mend(path: Path, pragma
     session = written(path)
     with SQLiteStore(path) as store:
         assert load(store, "c-17") == session
-        assert store._connection is not None
-        store._connection.execute(f"PRAGMA {pragma}")
+        assert store._reads._connection is not None
+        store._reads._connection.execute(f"PRAGMA {pragma}")
         with pytest.raises(StoreUnavailable, match=told):
             commit(store, session, following(session, "x" * 10_000))
         assert load(store, "c-17") == session
@@ -274,13 +279,23 @@ def test_m1_a_damaged_file_is_told_with_a_mend(path: Path) -> None:
         load(store, "c-17")
 
 
-@pytest.mark.parametrize("body", ["'{'", "x'ff00'", "NULL", "7", "CAST(x'22ff22' AS TEXT)", "'{\"format\":9}'"])
-def test_l4_a_damaged_row_is_corrupt_and_not_changed(path: Path, body: str) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "body = '{'",
+        "body = x'ff00'",
+        "body = 7",
+        "body = CAST(x'22ff22' AS TEXT)",
+        "body = '{\"cursor\":9}'",
+        "kind = 'other'",
+        "kind = x'ff'",
+        "at = 7",
+    ],
+)
+def test_l4_a_damaged_row_is_corrupt_and_not_changed(path: Path, damage: str) -> None:
     written(path)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE delta")
-        connection.execute("CREATE TABLE delta (session, revision, body)")
-        connection.execute(f"INSERT INTO delta VALUES ('c-17', 1, {body})")
+        connection.execute(f"UPDATE part SET {damage} WHERE kind = 'message'")
         connection.commit()
     with SQLiteStore(path) as store, pytest.raises(CorruptSession, match=r"does not load: .* It was not changed"):
         load(store, "c-17")
@@ -379,42 +394,133 @@ def test_l6_bytes_grow_with_what_the_turns_add(path: Path) -> None:
     assert sizes[1] < 500 * 1024 * 2
 
 
-def test_f7_a_load_reads_what_is_new_whoever_wrote_it(path: Path) -> None:
+def test_f7_a_load_of_what_is_kept_reads_one_row(path: Path) -> None:
     with SQLiteStore(path) as store, SQLiteStore(path, keep=0) as other:
         session = None
         for _ in range(3):
             session = commit(store, session, following(session))
-            session = commit(other, session, following(session))
             read: list[str] = []
-            assert store._connection is not None
-            store._connection.set_trace_callback(read.append)
+            assert store._reads._connection is not None
+            store._reads._connection.set_trace_callback(read.append)
+            assert load(store, "c-17") is session
+            assert len(read) == 1
+            store._reads._connection.set_trace_callback(None)
+            session = commit(other, load(other, "c-17"), following(session))
             assert load(store, "c-17") == session == load(other, "c-17")
-            assert [text.split("revision >= ")[1] for text in read] == [f"{session.revision - 1} ORDER BY revision"]
-            store._connection.set_trace_callback(None)
         assert other._kept == {}
 
 
-def test_f7_what_is_kept_in_memory_is_bounded_and_never_another_files(path: Path) -> None:
-    with SQLiteStore(path, keep=2) as store:
+def test_f7_what_is_kept_in_memory_is_bounded_and_never_what_was(path: Path) -> None:
+    with SQLiteStore(path, keep=2) as store, SQLiteStore(path) as other:
         for name in ("a", "b", "c"):
             commit(store, None, following(None, name, name))
         assert list(store._kept) == ["b", "c"]
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute('UPDATE delta SET body = replace(body, \'"text":"c"\', \'"text":"other"\')')
-            connection.commit()
+        other.delete("c")
+        commit(other, None, following(None, "other", "c"))
         found = load(store, "c")
         assert found is not None
         assert [message.text for message in found.histories["default"]] == ["other"]
 
 
-def test_f7_a_commit_writes_the_same_for_any_length(path: Path) -> None:
+def test_l6_a_turn_writes_the_same_after_any_number_of_turns(path: Path) -> None:
+    """The log of a file grows by what is written: turn 500 to turn 50."""
+    log, sizes = Path(f"{path}-wal"), []
+    with SQLiteStore(path) as store:
+        session = load(store, "c-17")
+        assert store._writes._connection is not None
+        store._writes._connection.execute("PRAGMA wal_autocheckpoint = 0")
+        for _ in range(510):
+            before = log.stat().st_size
+            session = commit(store, session, following(session, "x" * 1024))
+            sizes.append(log.stat().st_size - before)
+    assert sum(sizes[490:510]) < 1.2 * sum(sizes[40:60])
+
+
+@pytest.mark.parametrize("length", [250, 1000])
+def test_l6_a_file_is_no_more_than_twice_its_messages(path: Path, length: int) -> None:
+    """After 200 messages, closed, with all that else is in it."""
     with SQLiteStore(path) as store:
         session = None
-        for _ in range(50):
-            session = commit(store, session, following(session))
+        for _ in range(200):
+            session = commit(store, session, following(session, "x" * length))
+        messages = store.export("c-17")["histories"]["default"]
+    assert path.stat().st_size <= 2 * sum(len(json.dumps(message)) for message in messages)
+
+
+def test_l6_nothing_of_a_deleted_session_is_left(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        commit(store, None, following(None))
+        commit(store, None, following(None, session="c-18"))
+        store.delete("c-17")
     with closing(sqlite3.connect(path)) as connection:
-        sizes = [size for (size,) in connection.execute("SELECT length(body) FROM delta ORDER BY revision")]
-    assert max(sizes) - min(sizes) < 50
+        assert connection.execute("SELECT id FROM session").fetchall() == [("c-18",)]
+        (stray,) = connection.execute("SELECT count(*) FROM part WHERE session NOT IN (SELECT key FROM session)")
+        assert stray == (0,)
+
+
+def test_m2_a_sync_that_is_none_is_told(path: Path) -> None:
+    word: Any = "always"
+    with pytest.raises(InvalidInput, match="sync='always': pass one of 'commit', 'process'"):
+        SQLiteStore(path, sync=word)
+
+
+@pytest.mark.parametrize(("sync", "level"), [("commit", 2), ("process", 1)])
+def test_l1_sync_says_in_words_what_a_pragma_says(path: Path, sync: Sync, level: int) -> None:
+    with SQLiteStore(path, sync=sync) as store:
+        commit(store, None, following(None))
+        assert store._writes._connection is not None
+        assert store._writes._connection.execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+def test_l1_what_comes_in_while_the_disk_is_written_is_one_transaction(path: Path) -> None:
+    """Sessions that commit at once; one of them conflicts, and the others stand."""
+
+    async def all_at_once(store: SQLiteStore) -> list[object]:
+        first = commit_of(store, None, following(None, session="s0"))
+        await first
+        connection: Any = store._writes._connection
+        connection.set_trace_callback(said.append)
+        deltas = [following(None, session=f"s{n}") for n in range(20)]  # the first of them is taken
+        return await asyncio.gather(*(commit_of(store, None, one) for one in deltas), return_exceptions=True)
+
+    def commit_of(store: SQLiteStore, before: Session | None, delta: Delta) -> Awaitable[None]:
+        after = apply(before or Session(delta.session, delta.graph, 0, Head("")), delta)
+        waiting = store.commit(after, delta, CODEC)
+        assert waiting is not None
+        return waiting
+
+    said: list[str] = []
+    with SQLiteStore(path, sync="commit") as store:
+        answers = asyncio.run(all_at_once(store))
+        assert isinstance(answers[0], RevisionConflict)
+        assert answers[1:] == [None] * 19
+        assert 1 <= said.count("COMMIT") < 19
+        assert [entry.session for entry in store.find(Query())] == sorted(f"s{n}" for n in range(20))
+
+
+def test_m1_a_group_that_cannot_be_written_is_told_to_each(path: Path) -> None:
+    session = written(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with SQLiteStore(path, sync="commit", timeout=0) as store:
+            with pytest.raises(StoreUnavailable, match=r"database is locked. Another program holds it"):
+                commit(store, session, following(session))
+            other.execute("ROLLBACK")
+            commit(store, session, following(session))
+
+
+@pytest.mark.parametrize("left", [100, 4096, 8192, -4096, -1])
+def test_l4_a_truncated_file_is_refused_and_left_as_it_is(path: Path, left: int) -> None:
+    written(path, 40)
+    path.write_bytes(path.read_bytes()[:left])
+    before = path.read_bytes()
+    with SQLiteStore(path) as store:
+        with pytest.raises(StoreUnavailable, match=r"has lost its end. Restore the file from a backup"):
+            load(store, "c-17")
+        with pytest.raises(StoreUnavailable, match=r"has lost its end"):
+            commit(store, None, following(None))
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_l4_nothing_but_the_sqlite_store_loads_sqlite() -> None:

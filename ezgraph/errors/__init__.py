@@ -36,7 +36,15 @@ from ezgraph.errors.nodes import (
     UnknownTarget,
 )
 from ezgraph.errors.root import EzGraphError
-from ezgraph.errors.stores import CorruptSession, ForeignFile, StoreError, StoreUnavailable, WrongGraph
+from ezgraph.errors.stores import (
+    CorruptSession,
+    ForeignFile,
+    NoSuchSession,
+    SessionExists,
+    StoreError,
+    StoreUnavailable,
+    WrongGraph,
+)
 
 __all__ = [
     "BranchFailed",
@@ -51,6 +59,7 @@ __all__ = [
     "ModelStopped",
     "NoResult",
     "NoState",
+    "NoSuchSession",
     "NodeError",
     "OutputError",
     "OwnershipError",
@@ -62,6 +71,7 @@ __all__ = [
     "RunningLoop",
     "ScriptError",
     "SessionCompleted",
+    "SessionExists",
     "StateTypeError",
     "StepFailed",
     "StepLimit",

@@ -44,6 +44,32 @@ class CorruptSession(StoreError):
         )
 
 
+class NoSuchSession(StoreError):
+    """A store was asked to copy or export what it does not have.
+
+    Attributes:
+        session: The session's id.
+    """
+
+    def __init__(self, store: str, session: str) -> None:
+        self.session = session
+        super().__init__(store, f"there is no session {session!r} in {store}. Look with `sessions list`.")
+
+
+class SessionExists(StoreError):
+    """A session cannot be copied or imported to an id that is taken.
+
+    Attributes:
+        session: The session's id.
+    """
+
+    def __init__(self, store: str, session: str) -> None:
+        self.session = session
+        super().__init__(
+            store, f"there is a session {session!r} in {store} already. It was not changed; take another id."
+        )
+
+
 class WrongGraph(StoreError):
     """The session belongs to another graph.  Rule L5.
 

@@ -1,33 +1,30 @@
-"""Deltas as JSON text and back, by a closed registry made of one graph's annotations.  Values are `stores.values`'s.
+"""Sessions as JSON text and back, by a closed registry made of one graph's annotations.  Values are `stores.values`'s.
 
 There is one format, and one way to read it: no import by a stored name, no pickle, no second format.  Rules L4, L6.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, final
 
-from msgspec import MsgspecError, json
+from msgspec.structs import replace
 
+from ezgraph.activations import Place, Row, Rows
 from ezgraph.errors import CorruptSession, StateTypeError, WrongGraph
-from ezgraph.histories import History
-from ezgraph.session import Delta, Head, Session, apply
-from ezgraph.shapes import MAX_DEPTH, describe, flaws, is_text
-from ezgraph.stores.values import FORMAT, Values
+from ezgraph.notes import Note
+from ezgraph.session import Delta, Session
+from ezgraph.shapes import describe, flaws, is_text
+from ezgraph.stores import parts as form
+from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name
+from ezgraph.stores.values import Values
 from ezgraph.structuring import shown
-
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""The largest document that is written or read."""
-
-_DEPTH: Final = MAX_DEPTH + 8  # the document around a value
 
 
 @final
 class Codec:
-    """The text of one graph's deltas.
+    """The text of one graph's sessions.
 
     Args:
         graph: The graph's name.
@@ -35,12 +32,13 @@ class Codec:
         outputs: The output type of every worker by its id.
         entry: The worker that a job begins with, or None.
         answers: What tools give as task results, by `Tool.key`.
+        version: The graph's version.
 
     Raises:
         TypeError: A type has flaws; `shapes.flaws` lists them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  keywords, but for the first three
         self,
         graph: str,
         states: Mapping[str, object],
@@ -48,133 +46,167 @@ class Codec:
         *,
         entry: str | None = None,
         answers: Mapping[str, object] = MappingProxyType({}),
+        version: int = 1,
     ) -> None:
         for tp in (*states.values(), *outputs.values()):
             if wrong := flaws(tp):
                 raise TypeError(f"{describe(tp)}: {wrong[0].what}")
-        self.graph, self._values = graph, Values(states, outputs, entry=entry, answers=answers)
+        self.graph, self.version = graph, version
+        self._values = Values(states, outputs, entry=entry, answers=answers)
 
     # ---------------------------------------------------------------------------------------------------------- encode
 
-    def encode(self, delta: Delta) -> str:
-        """The text of `delta`: deterministic, and without the parts that it leaves empty.
+    def changes(self, after: Session, delta: Delta) -> Changes:  # noqa: C901  an arm for each field of a delta
+        """What `delta` does to the parts of its session.  Costs what the delta holds, whatever the session does.
+
+        Args:
+            after: The session as `apply` makes it of the delta.
+            delta: What is new.
 
         Raises:
             StateTypeError: Something in it could not be loaded again (a lone surrogate, more than `MAX_BYTES`).
         """
-        document = {"format": FORMAT, **self._values.dump(delta)}
-        try:
-            text = json.encode(document)
-        except UnicodeEncodeError:
-            path = next(_surrogates(document, "$"), "$")
-            raise self._refused(delta, path, "text that UTF-8 can encode", "text with a lone surrogate") from None
-        if len(text) > MAX_BYTES:
-            raise self._refused(delta, "$", f"at most {MAX_BYTES} bytes of JSON", f"{len(text)} bytes")
-        return text.decode()
+        cut = _Cut(self._values.dumps, delta)
+        if delta.head is not None:
+            cut.put("head", "head", delta.head)
+        if delta.limits is not None:
+            cut.put("limits", "limits", delta.limits)
+        if delta.cells:
+            cut.put_named("cell", "cells", delta.cells)
+        if delta.usage:
+            cut.put_named("usage", "usage", {node: after.usage[node] for node in delta.usage})
+        for space, added in delta.messages.items():
+            first = len(after.histories.get(space, ())) - len(added.messages)
+            if added.drop:
+                cut.drops.append(Drop("message", space, first))
+            cut.put_listed("message", space, first, added.messages)
+        if delta.opened is not None or delta.closed or delta.rows or delta.marks != ():
+            _cut_activation(cut, after, delta)
+        if delta.results is not None:
+            cut.drops += [Drop("result"), Drop("series")]
+            cut.put_named("result", "results", after.results)
+            cut.put_named("series", "series", after.series)
+        if delta.errors:
+            cut.put_listed("error", "", len(after.errors) - len(delta.errors), delta.errors)
+        if delta.forgets:
+            cut.drops.append(Drop("note"))
+        if delta.notes:
+            _cut_notes(cut, after, delta)
+        return Changes(cut.drops, cut.puts)
 
-    def _refused(self, delta: Delta, path: str, expected: str, found: str) -> StateTypeError:
-        _, part, name, *_rest = [*path.split("."), "", ""]
-        others = delta.rows[0].node if delta.rows else delta.head.cursor if delta.head else self.graph
-        writer = name if part == "cells" else others
-        return StateTypeError(writer, f"session {delta.session!r}", path, expected, found)
+    def document(self, session: Session) -> Document:
+        """A whole session as plain JSON, without its id."""
+        head = {"format": FORMAT, "graph": self.graph, "version": self.version, "revision": session.revision}
+        document: Document = form.parsed(form.encoded({**head, **self._values.dump(session)}))
+        return document
 
     # ---------------------------------------------------------------------------------------------------------- decode
 
-    def decode(self, text: str | bytes, *, store: str, session: str) -> Delta:
-        """The delta that `text` was made of.
+    def loaded(
+        self, session: str, stored: Iterable[tuple[object, object, object, object]], *, store: str, **head: object
+    ) -> Session:
+        """The session that stored parts make.
 
         Args:
-            text: What `encode` gave.
+            session: The session's id.
+            stored: Kind, name, index and body of each part, ordered by these.
             store: The store's name, for errors.
-            session: The id of the session, which its text does not hold.
+            head: Graph, version and revision, as they are stored.
 
         Raises:
-            CorruptSession: It is not what this graph's `encode` gives.  Rule L4.
-            WrongGraph: Another graph wrote it.
+            CorruptSession: They are not what this graph's `changes` gives.  Rule L4.
+            WrongGraph: Another graph wrote them.
         """
         try:
-            document = _parsed(text)
-            graph = document.get("graph")
-            if type(graph) is not str or graph == self.graph:
-                return Delta(session, **self._values.load(document, Delta))
+            document = document_of(stored, **head)
+        except Unreadable as error:
+            raise CorruptSession(store, session, error.path, str(error)) from None
+        return self.read(session, document, store=store)
+
+    def read(self, session: str, document: object, *, store: str) -> Session:
+        """The session that a document says.
+
+        Raises:
+            CorruptSession: It is not what this graph's `document` gives.  Rule L4.
+            WrongGraph: Another graph wrote it.
+        """
+        graph = document.get("graph") if type(document) is dict else None
+        if type(graph) is str and graph != self.graph:
+            raise WrongGraph(store, session, graph, self.graph)
+        try:
+            return Session(session, **self._values.load(document, Session))
         except Exception as error:  # noqa: BLE001  an author's validator may raise anything: it is told with its path
             path, wrong = next(self._values.wrongs(error))
             told = str(wrong) if isinstance(wrong, ValueError) else f"{type(wrong).__name__}: {wrong}"
             raise CorruptSession(store, session, f"${shown(path)}", told) from None
-        raise WrongGraph(store, session, str(graph), self.graph)
-
-    # ------------------------------------------------------------------------------------------------------------ fold
-
-    def folded(
-        self, session: str, rows: Iterable[tuple[int, str | bytes]], before: Session | None = None, *, store: str
-    ) -> Session | None:
-        """The session that stored deltas make, or None where there are none.
-
-        Args:
-            session: The session's id.
-            rows: Revision and text of each delta, in order.
-            before: The session that the first of them builds on, or None for a new one.
-            store: The store's name, for errors.
-
-        Raises:
-            CorruptSession: A delta is missing, or does not load.
-            WrongGraph: Another graph wrote them.
-        """
-        made = before
-        for revision, text in rows:
-            delta = self.decode(text, store=store, session=session)
-            known = made or Session(session, self.graph, 0, Head(""))
-            if not delta.revision == revision == known.revision + 1:
-                told = f"the store has it as revision {revision}, after revision {known.revision}"
-                raise CorruptSession(store, session, "$.revision", f"{delta.revision}, but {told}")
-            for space, added in delta.messages.items():
-                if not 0 <= added.drop <= len(known.histories.get(space, _EMPTY)):
-                    raise CorruptSession(store, session, f"$.messages.{space}.drop", f"{added.drop} are not there")
-            try:
-                made = apply(known, delta)
-            except KeyError as missing:
-                told = f"the activation has no row of {missing}"
-                raise CorruptSession(store, session, "$.results", told) from None
-        return made
 
 
-_EMPTY: Final = History()
+@final
+class _Cut:
+    """Collects what a delta comes to, and says of what cannot be written where it stands."""
+
+    def __init__(self, dumps: Mapping[str, Any], delta: Delta) -> None:
+        self._dumps, self._delta = dumps, delta
+        self.drops: list[Drop] = []
+        self.puts: list[Part] = []
+
+    def put(self, kind: str, field: str, value: object, name: str = "", at: int = 0) -> None:
+        self._add(kind, name, at, self._dumps[field](value), f"$.{field}")
+
+    def put_named(self, kind: str, field: str, values: Mapping[str, object]) -> None:
+        for name, plain in self._dumps[field](values).items():
+            self._add(kind, name, 0, plain, f"$.{field}.{name}")
+
+    def put_listed(self, kind: str, name: str, first: int, values: Iterable[object]) -> None:
+        dump = self._dumps[kind]
+        for at, value in enumerate(values, first):
+            self._add(kind, name, at, dump(value), f"$.{kind}")
+
+    def _add(self, kind: str, name: str, at: int, plain: Any, path: str) -> None:
+        try:
+            body = form.encoded(plain)
+        except UnicodeEncodeError:
+            place = next(_surrogates(plain, path), path)
+            raise self._refused(place, "text that UTF-8 can encode", "text with a lone surrogate") from None
+        if len(body) > form.MAX_BYTES:
+            raise self._refused(path, f"at most {form.MAX_BYTES} bytes of JSON", f"{len(body)} bytes")
+        self.puts.append(Part(kind, name, at, body))
+
+    def _refused(self, path: str, expected: str, found: str) -> StateTypeError:
+        _, part, name, *_rest = [*path.split("."), "", ""]
+        delta = self._delta
+        others = delta.rows[0].node if delta.rows else delta.head.cursor if delta.head else delta.graph
+        return StateTypeError(name if part == "cells" else others, f"session {delta.session!r}", path, expected, found)
 
 
-# ------------------------------------------------------------------------------------------------------ the document
+def _cut_activation(cut: _Cut, after: Session, delta: Delta) -> None:
+    """A row drops the journal of its step; what is closed leaves nothing."""
+    if delta.opened is not None or delta.closed:
+        cut.drops += [Drop("activation"), Drop("row"), Drop("mark")]
+    elif delta.marks is None:
+        cut.drops.append(Drop("mark"))
+    cut.drops += [Drop("note", place_name(*row.place)) for row in delta.rows]
+    activation = after.activation
+    if activation is None:
+        return
+    rows: Iterable[Row] = delta.rows
+    marks: Iterable[Place] = delta.marks or ()
+    if delta.opened is not None:
+        rows, marks = activation.rows.values(), activation.marks
+        cut.put("activation", "activation", replace(activation, rows=Rows(), marks=frozenset()))
+    for row in rows:
+        cut.put("row", "row", row, place_name(*row.place))
+    for mark in marks:
+        cut.put("mark", "mark", mark, place_name(*mark))
 
 
-def _parsed(text: str | bytes) -> dict[str, Any]:
-    if not isinstance(text, str | bytes):
-        raise ValueError("is not text")  # noqa: TRY004  told as what is wrong with the document
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"is longer than {MAX_BYTES} bytes")
-    if _too_deep(text if isinstance(text, bytes) else text.encode(errors="replace")):
-        raise ValueError(f"is nested more than {_DEPTH} deep")
-    try:
-        document = json.decode(text)
-    except (MsgspecError, UnicodeError, RecursionError) as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if type(document) is not dict:
-        raise ValueError("is not an object")
-    return document
-
-
-_NOT_BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
-_INNERMOST: Final = re.compile(rb"\[\]|\{\}")
-
-
-def _too_deep(text: bytes) -> bool:
-    """Whether JSON nests too deep, found without parsing: what opens and closes is taken off from the inside out."""
-    if text.count(b"[") + text.count(b"{") <= _DEPTH:
-        return False
-    brackets = _NOT_BRACKETS.sub(b"", text)
-    for _ in range(_DEPTH):
-        fewer = _INNERMOST.sub(b"", brackets)
-        if len(fewer) == len(brackets):
-            break
-        brackets = fewer
-    return len(brackets) > _DEPTH if brackets else False
+def _cut_notes(cut: _Cut, after: Session, delta: Delta) -> None:
+    """Each journal's new notes behind those that it has."""
+    new: dict[Place, list[Note]] = {}
+    for note in delta.notes:
+        new.setdefault((note.node, note.item), []).append(note)
+    for place, notes in new.items():
+        cut.put_listed("note", place_name(*place), len(after.journal[place]) - len(notes), notes)
 
 
 def _surrogates(part: Any, path: str) -> Iterator[str]:
@@ -191,4 +223,4 @@ def _surrogates(part: Any, path: str) -> Iterator[str]:
             yield from _surrogates(value, f"{path}[{at}]")
 
 
-__all__ = ["FORMAT", "MAX_BYTES", "Codec"]
+__all__ = ["Codec"]

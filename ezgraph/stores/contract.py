@@ -2,18 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Awaitable, Sequence
+from typing import Protocol, final
 
-from ezgraph.session import Delta, Session
+from attrs import frozen
+
+from ezgraph.session import Delta, Session, Standing
 from ezgraph.stores.codec import Codec
+from ezgraph.stores.parts import Document
+
+
+@final
+@frozen
+class Entry:
+    """What a store lists of a session.
+
+    Attributes:
+        session: Its id.
+        graph: The graph it belongs to.
+        version: The version of the graph that wrote it.
+        revision: How many commits it has had.
+        cursor: The id of the node that owns the next turn, or END.
+        status: It waits for input, has work left, or its graph has ended.
+        created: When it began, in seconds since 1970 (UTC).
+        updated: When it was last written.
+    """
+
+    session: str
+    graph: str
+    version: int
+    revision: int
+    cursor: str
+    status: Standing
+    created: float
+    updated: float
+
+
+@final
+@frozen(kw_only=True)
+class Query:
+    """Which sessions are meant: those that fit all that is given.
+
+    Attributes:
+        graph: Of this graph.
+        cursor: Whose next turn this node owns, or END.
+        status: That stand so.
+        before: Last written before this, in seconds since 1970 (UTC).
+        after: Whose id sorts behind this: the last one of the page before.
+        limit: At most so many, in the order of their ids.
+    """
+
+    graph: str | None = None
+    cursor: str | None = None
+    status: Standing | None = None
+    before: float | None = None
+    after: str | None = None
+    limit: int | None = None
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether a session is meant, leaving `limit` aside."""
+        return (
+            self.graph in (None, entry.graph)
+            and self.cursor in (None, entry.cursor)
+            and self.status in (None, entry.status)
+            and (self.before is None or entry.updated < self.before)
+            and (self.after is None or entry.session > self.after)
+        )
+
+
+EVERY = Query()
 
 
 class Store(Protocol):
-    """Keeps sessions of any number of graphs.  A method answers at once or returns an awaitable, as a handler may.
+    """Keeps sessions of any number of graphs: what a graph runs on.
 
-    Laws: a session loads as the fold of its committed deltas; a commit that does not build on the session's last
-    revision raises `RevisionConflict` and changes nothing; a commit is whole or not there.
+    A method answers at once or returns an awaitable, as a handler may.  Laws: a session loads as the fold of its
+    committed deltas; a commit that does not build on the session's last revision raises `RevisionConflict` and changes
+    nothing; a commit is whole or not there.
     """
 
     def load(self, session: str, codec: Codec, /) -> Session | Awaitable[Session | None] | None:
@@ -29,6 +94,8 @@ class Store(Protocol):
     def commit(self, after: Session, delta: Delta, codec: Codec, /) -> Awaitable[None] | None:
         """Add `delta` to its session, durably, if `delta.revision` is one more than the stored revision.
 
+        A session that an older version of the graph wrote is written whole, as `after` has it.
+
         Args:
             after: The session as `apply` makes it of `delta`; a store may keep it, or leave it.
             delta: What is new.
@@ -39,4 +106,50 @@ class Store(Protocol):
             StateTypeError: The delta holds what could not be loaded again, or too much.  Nothing was written.
             StoreError: The store cannot be written.  Nothing was written.
         """
+        ...
+
+
+class Archive(Store, Protocol):
+    """A store whose sessions can be found, moved and forgotten, without the graphs they are of.
+
+    Laws: what is exported and added elsewhere loads equal; what is deleted leaves nothing behind.
+    """
+
+    def find(self, query: Query, /) -> Sequence[Entry] | Awaitable[Sequence[Entry]]:
+        """The sessions that `query` means, in the order of their ids."""
+        ...
+
+    def export(self, session: str, /) -> Document | Awaitable[Document]:
+        """A whole session as plain JSON, without its id: the caller's own.
+
+        Raises:
+            NoSuchSession: There is none.
+            CorruptSession: It is not JSON of ours.
+        """
+        ...
+
+    def add(self, session: str, document: Document, /) -> Awaitable[None] | None:
+        """Keep a session that was exported, under an id that is free.  A load judges what is in it.
+
+        Raises:
+            SessionExists: The id is taken.
+            CorruptSession: It is no document of ours.
+        """
+        ...
+
+    def copy(self, session: str, to: str, /) -> Awaitable[None] | None:
+        """Keep what a session is now under another id, which is free.
+
+        Raises:
+            NoSuchSession: There is none.
+            SessionExists: The id is taken.
+        """
+        ...
+
+    def delete(self, session: str, /) -> bool | Awaitable[bool]:
+        """Forget a session, leaving nothing behind; whether there was one."""
+        ...
+
+    def prune(self, query: Query, /) -> int | Awaitable[int]:
+        """Delete all sessions that `query` means, or none where that fails; how many there were."""
         ...

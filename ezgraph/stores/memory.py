@@ -2,48 +2,138 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import islice
 from threading import Lock
-from typing import final
+from time import time
+from typing import TypeAlias, final
 
-from ezgraph.errors import RevisionConflict, WrongGraph
-from ezgraph.session import Delta, Session
+from msgspec import json
+
+from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists
+from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
+from ezgraph.stores.contract import Entry, Query
+from ezgraph.stores.parts import Document, Unreadable, check, summary_of
+
+_Kept: TypeAlias = tuple[Session, Codec, float, float] | tuple[Document, None, float, float]
+"""A session and the codec of who wrote it, or what was added from elsewhere; when it was made and last written."""
 
 
 @final
 class MemoryStore:
-    """Keeps each session's last value.  Values cannot be changed, so nobody needs a copy.  Rule F3."""
+    """Keeps each session's last value.  Values cannot be changed, so nobody needs a copy.  Rule F3.
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
-        self._lock = Lock()
+    Args:
+        clock: Seconds since 1970 (UTC).
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time) -> None:
+        self._sessions: dict[str, _Kept] = {}
+        self._lock, self._clock = Lock(), clock
 
     def load(self, session: str, codec: Codec, /) -> Session | None:
         """The session, or None.
 
         Raises:
             WrongGraph: It is another graph's session.
+            CorruptSession: Another version of the graph wrote it, and it does not load as what this one declares.
         """
         found = self._sessions.get(session)
-        if found is not None and found.graph != codec.graph:
-            raise WrongGraph("memory", session, found.graph, codec.graph)
-        return found
+        if found is None:
+            return None
+        if found[1] is codec and isinstance(found[0], Session):
+            return found[0]
+        return codec.read(session, _document(found), store="memory")
 
-    def commit(self, after: Session, _delta: Delta, _codec: Codec, /) -> None:
+    def commit(self, after: Session, _delta: Delta, codec: Codec, /) -> None:
         """Keep `after`, if it builds on what is kept.
 
         Raises:
             RevisionConflict: It does not.  Rule L2.
         """
+        now = self._clock()
         self._lock.acquire()  # a step does this, and `with` would cost twice as much
         try:
             found = self._sessions.get(after.id)
-            revision = 0 if found is None else found.revision
+            if found is None:
+                revision, created = 0, now
+            else:
+                created = found[2]
+                revision = found[0].revision if found[1] is not None else found[0]["revision"]
             if after.revision != revision + 1:
                 raise RevisionConflict(after.id, after.revision - 1, revision)
-            self._sessions[after.id] = after
+            self._sessions[after.id] = after, codec, created, now
         finally:
             self._lock.release()
 
+    def find(self, query: Query, /) -> Sequence[Entry]:
+        """The sessions that are meant, in the order of their ids."""
+        with self._lock:
+            return self._meant(query)
+
+    def export(self, session: str, /) -> Document:
+        """A whole session as plain JSON.
+
+        Raises:
+            NoSuchSession: There is none.
+        """
+        found = self._sessions.get(session)
+        if found is None:
+            raise NoSuchSession("memory", session)
+        document: Document = json.decode(json.encode(_document(found)))
+        return document
+
+    def add(self, session: str, document: Document, /) -> None:
+        """Keep a document under an id that is free.
+
+        Raises:
+            SessionExists: The id is taken.
+            CorruptSession: It is no document of ours.
+        """
+        try:
+            check(document)
+        except Unreadable as error:
+            raise CorruptSession("memory", session, error.path, str(error)) from None
+        now, own = self._clock(), json.decode(json.encode(document))
+        with self._lock:
+            if session in self._sessions:
+                raise SessionExists("memory", session)
+            self._sessions[session] = own, None, now, now
+
+    def copy(self, session: str, to: str, /) -> None:
+        """Keep what a session is now under another id."""
+        self.add(to, self.export(session))
+
+    def delete(self, session: str, /) -> bool:
+        """Forget a session; whether there was one."""
+        with self._lock:
+            return self._sessions.pop(session, None) is not None
+
+    def prune(self, query: Query, /) -> int:
+        """Forget the sessions that are meant; how many there were."""
+        with self._lock:
+            meant = self._meant(query)
+            for entry in meant:
+                del self._sessions[entry.session]
+        return len(meant)
+
+    def _meant(self, query: Query) -> list[Entry]:
+        entries = (_entry(session, kept) for session, kept in sorted(self._sessions.items()))
+        return [*islice(filter(query.fits, entries), query.limit)]
+
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._sessions)} sessions)"
+
+
+def _document(kept: _Kept) -> Document:
+    return kept[1].document(kept[0]) if kept[1] is not None else kept[0]
+
+
+def _entry(session: str, kept: _Kept) -> Entry:
+    value, codec, created, updated = kept
+    if isinstance(value, Session) and codec is not None:
+        told = (codec.graph, codec.version, value.revision, value.head.cursor, standing(value))
+    else:
+        told = summary_of(value)
+    return Entry(session, *told, created, updated)

@@ -1,59 +1,62 @@
-"""Sessions in one SQLite file: a row for each delta, and its key is the optimistic lock.  Rules L1, L2, L6."""
+"""Sessions in one SQLite file: a row for each session, whose revision is the optimistic lock, and one for each part.
+
+A step updates the session's row and writes the parts that changed.  Nothing has to be compacted.  Rules L1, L2, L6.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-import stat
-from collections.abc import Callable
-from contextlib import closing
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fsdecode, fspath
-from pathlib import Path
 from threading import Lock
-from time import monotonic, sleep
-from typing import Final, Self, TypeVar, final
+from time import time
+from typing import Any, Final, NamedTuple, Self, TypeVar, final, get_args
 
-from ezgraph.errors import ForeignFile, InvalidInput, RevisionConflict, StoreUnavailable
-from ezgraph.session import Delta, Session
+from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, RevisionConflict, SessionExists
+from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
-
-APPLICATION_ID: Final = 0x657A6772
-"""Marks a SQLite file as ours ("ezgr"), at byte 68 of its header."""
-
-SCHEMA: Final = 1
-"""The number of the file's layout, SQLite's user_version, at byte 60 of its header."""
+from ezgraph.stores.contract import Entry, Query
+from ezgraph.stores.file import SQLiteFile, Sync, transaction
+from ezgraph.stores.parts import Changes, Document, Drop, Part, Unreadable, document_of, parts_of, summary_of
 
 Answer = TypeVar("Answer")
 
-_CREATE: Final = f"""
-    CREATE TABLE delta (
-        session TEXT NOT NULL,
-        revision INTEGER NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (session, revision)
-    );
-    PRAGMA application_id = {APPLICATION_ID};
-    PRAGMA user_version = {SCHEMA};
+_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated"
+_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
+_UPDATE: Final = """
+    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?
+    WHERE id = ? AND revision = ? AND version = ? RETURNING key
 """
-
-# A gap inserts no row, a taken revision breaks the key; both in one statement, so in one transaction.
-_INSERT: Final = """
-    INSERT INTO delta SELECT ?1, ?2, ?3
-    WHERE ?2 = 1 OR EXISTS (SELECT 1 FROM delta WHERE session = ?1 AND revision = ?2 - 1)
+_UPGRADE: Final = "UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ? WHERE key = ?"
+_HEAD: Final = "SELECT key, graph, version, revision, updated FROM session WHERE id = ?"
+_PARTS: Final = "SELECT kind, name, at, body FROM part WHERE session = ? ORDER BY kind, name, at"
+_PUT: Final = """
+    INSERT INTO part VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (session, kind, name, at) DO UPDATE SET body = excluded.body
 """
-_LOAD: Final = "SELECT revision, body FROM delta WHERE session = ? AND revision >= ? ORDER BY revision"
-_LAST: Final = "SELECT max(revision) FROM delta WHERE session = ?"
+_DROP: Final = "DELETE FROM part WHERE session = ? AND kind = ?"
+_DROP_NAMED: Final = f"{_DROP} AND name = ? AND at >= ?"
+_FORGET: Final = "DELETE FROM part WHERE session = ?"
 
-_MENDS: Final = {
-    "SQLITE_BUSY": "Another program holds it; end that, or give a longer timeout=.",
-    "SQLITE_LOCKED": "Another program holds it; end that, or give a longer timeout=.",
-    "SQLITE_READONLY": "Let this user write the file and its folder.",
-    "SQLITE_PERM": "Let this user write the file and its folder.",
-    "SQLITE_CANTOPEN": "Make the folder first, and let this user write in it.",
-    "SQLITE_FULL": "Make room on the disk.",
-    "SQLITE_IOERR": "Look at the disk.",
-    "SQLITE_CORRUPT": "Restore the file from a backup.",
-    "SQLITE_NOTADB": "Restore the file from a backup.",
-}
+
+class _Write(NamedTuple):
+    """A commit that waits to be written."""
+
+    after: Session
+    codec: Codec
+    changes: Changes
+    now: float
+
+
+class _Kept(NamedTuple):
+    """A session as it was last read or written, and when the file says that was."""
+
+    codec: Codec
+    session: Session
+    updated: float
 
 
 @final
@@ -61,66 +64,77 @@ class SQLiteStore:
     """Keeps sessions in a file, for any number of threads and processes at once.
 
     The file is opened at first use and made where there is none.  It is in WAL mode: next to it stand `-wal` and `-shm`
-    while it is open.  A commit survives the end of the process; the last ones may be lost with the machine's power.
+    while it is open.
 
     Args:
         path: The file.  Its folder must exist.
+        sync: What a commit outlasts.  `process` (the default): the end of the process, however it ends; the last
+            commits may be lost with the machine's power, and the file is whole all the same (`PRAGMA synchronous =
+            NORMAL`).  `commit`: a power failure, too (`synchronous = FULL`); one thread writes for all sessions, and
+            what comes in while it waits for the disk is one transaction.
         timeout: Seconds to wait for another writer.
-        keep: How many sessions stay in memory between turns, so that a load reads only what is new.  Rule F7.
+        keep: How many sessions stay in memory between turns, so that a load need not read them again.  Rule F7.
+        clock: Seconds since 1970 (UTC).
 
     Raises:
-        InvalidInput: The path is no file's.
+        InvalidInput: The path is no file's, or `sync` is none of these.
     """
 
-    def __init__(self, path: str | PathLike[str], *, timeout: float = 5.0, keep: int = 1024) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        sync: Sync = "process",
+        timeout: float = 5.0,
+        keep: int = 1024,
+        clock: Callable[[], float] = time,
+    ) -> None:
         text = fsdecode(fspath(path))
         if text == ":memory:":
             raise InvalidInput("", "SQLiteStore(':memory:') would forget its sessions. Use MemoryStore().")
         if not text.strip() or "\0" in text:
             raise InvalidInput("", f"SQLiteStore({text!r}): name a file, such as SQLiteStore('claims.db').")
-        self.path, self._timeout = text, timeout
+        if sync not in get_args(Sync):
+            raise InvalidInput("", f"sync={sync!r}: pass one of {', '.join(map(repr, get_args(Sync)))}.")
+        self.path, self._clock, self._keep = text, clock, keep
         self._lock = Lock()
-        self._keep = keep
-        self._kept: dict[str, tuple[Codec, Session, bytes]] = {}  # with the text of its last delta; oldest first
-        self._connection: sqlite3.Connection | None = None
-        self._closed = False
+        self._kept: dict[str, _Kept] = {}  # oldest first
+        self._writes = SQLiteFile(text, timeout, sync)
+        self._group = _Group(self._write) if sync == "commit" else None
+        # Who reads does not wait for a group that waits for the disk.
+        self._reads = self._writes if self._group is None else SQLiteFile(text, timeout, sync)
+
+    # ------------------------------------------------------------------------------------------------- one session
 
     def load(self, session: str, codec: Codec, /) -> Session | None:
-        """The session as the fold of its deltas, or None.
+        """The session, or None.
 
         Raises:
-            CorruptSession: A delta does not load.
+            CorruptSession: It does not load as what the graph declares.
             WrongGraph: It is another graph's session.
             StoreUnavailable: The file cannot be read.
             ForeignFile: It is not a store of ours.
         """
         kept = self._kept.get(session)
-        before, last = (kept[1], kept[2]) if kept and kept[0] is codec else (None, b"")
-        rows = self._rows(session, before.revision if before else 0)
-        if before is not None:
-            if rows and rows[0] == (before.revision, last):
-                del rows[0]
-            else:  # the file was put in another's place
-                before, rows = None, self._rows(session, 0)
-        if rows:
-            last = rows[-1][1]
-        found = codec.folded(session, rows, before, store=self.path)
-        if found is not None:
-            self._remember(codec, found, last)
-        return found
 
-    def _rows(self, session: str, since: int) -> list[tuple[int, bytes]]:
-        return self._ask(session, lambda connection: connection.execute(_LOAD, (session, since)).fetchall())
+        def read(connection: sqlite3.Connection) -> Session | _Stored | None:
+            """What is kept in memory, where the file has nothing newer."""
+            found = connection.execute(_HEAD, (session,)).fetchone()
+            if found is None:
+                return None
+            if kept and kept.codec is codec and found[3:] == (kept.session.revision, kept.updated):
+                return kept.session
+            return _stored(connection, session)
 
-    def _remember(self, codec: Codec, session: Session, last: bytes) -> None:
-        with self._lock:
-            self._kept.pop(session.id, None)
-            self._kept[session.id] = codec, session, last
-            while len(self._kept) > self._keep:
-                del self._kept[next(iter(self._kept))]
+        found = self._ask(self._reads, session, read)
+        if not isinstance(found, _Stored):
+            return found
+        made = codec.loaded(session, found.parts, store=self.path, **found.head)
+        self._remember(made, codec, found.updated)
+        return made
 
-    def commit(self, after: Session, delta: Delta, codec: Codec, /) -> None:
-        """Add one row, in one statement.
+    def commit(self, after: Session, delta: Delta, codec: Codec, /) -> Awaitable[None] | None:
+        """Write what changed, in one transaction.
 
         Raises:
             RevisionConflict: The revision is taken, or leaves a gap.  Nothing was written.  Rule L2.
@@ -128,30 +142,130 @@ class SQLiteStore:
             StoreUnavailable: The file cannot be written.
             ForeignFile: It is not a store of ours.
         """
-        body = codec.encode(delta)
-
-        def insert(connection: sqlite3.Connection) -> tuple[int | None] | None:
-            """None, or the last revision where the delta does not build on it."""
-            try:
-                if connection.execute(_INSERT, (delta.session, delta.revision, body)).rowcount == 1:
-                    return None
-            except sqlite3.IntegrityError:
-                pass  # the revision is taken
-            (last,) = connection.execute(_LAST, (delta.session,)).fetchone()
-            return (last or 0,)
-
-        refused = self._ask(delta.session, insert)
+        write = _Write(after, codec, codec.changes(after, delta), self._clock())
+        if self._group is not None:
+            return self._group.commit(write)
+        (refused,) = self._write([write])
         if refused is not None:
-            raise RevisionConflict(delta.session, delta.revision - 1, refused[0])
-        self._remember(codec, after, body.encode())
+            raise refused
+        return None
+
+    def _write(self, writes: Sequence[_Write]) -> list[RevisionConflict | None]:
+        """Write all in one transaction; those that build on what is not there are refused, and change nothing."""
+
+        def together(connection: sqlite3.Connection) -> list[RevisionConflict | None]:
+            with transaction(connection):
+                return [_written(connection, write) for write in writes]
+
+        refused = self._ask(self._writes, writes[0].after.id, together)
+        for write, conflict in zip(writes, refused, strict=True):
+            if conflict is None:
+                self._remember(write.after, write.codec, write.now)
+        return refused
+
+    def _remember(self, session: Session, codec: Codec, updated: float) -> None:
+        with self._lock:
+            self._kept.pop(session.id, None)
+            self._kept[session.id] = _Kept(codec, session, updated)
+            while len(self._kept) > self._keep:
+                del self._kept[next(iter(self._kept))]
+
+    def export(self, session: str, /) -> Document:
+        """A whole session as plain JSON.
+
+        Raises:
+            NoSuchSession: There is none.
+            CorruptSession: It is not JSON of ours.
+        """
+        found = self._ask(self._reads, session, lambda connection: _stored(connection, session))
+        if found is None:
+            raise NoSuchSession(self.path, session)
+        try:
+            return document_of(found.parts, **found.head)
+        except Unreadable as error:
+            raise CorruptSession(self.path, session, error.path, str(error)) from None
+
+    def add(self, session: str, document: Document, /) -> None:
+        """Keep a document under an id that is free.
+
+        Raises:
+            SessionExists: The id is taken.
+            CorruptSession: It is no document of ours.
+        """
+        try:
+            summary, parts = summary_of(document), [*parts_of(document)]
+        except Unreadable as error:
+            raise CorruptSession(self.path, session, error.path, str(error)) from None
+        now = self._clock()
+
+        def insert(connection: sqlite3.Connection) -> bool:
+            with transaction(connection):
+                made = connection.execute(_INSERT, (session, *summary, now, now))
+                if made.rowcount == 1:
+                    _put(connection, made.lastrowid, parts)
+                return made.rowcount == 1
+
+        if not self._ask(self._writes, session, insert):
+            raise SessionExists(self.path, session)
+
+    def copy(self, session: str, to: str, /) -> None:
+        """Keep what a session is now under another id, as it stands in the file."""
+        self.add(to, self.export(session))
+
+    # ------------------------------------------------------------------------------------------------ many sessions
+
+    def find(self, query: Query, /) -> Sequence[Entry]:
+        """The sessions that are meant, in the order of their ids."""
+        where, given = _condition(query)
+        rows = self._ask(
+            self._reads,
+            query.after or "",
+            lambda connection: connection.execute(
+                f"SELECT id, {_COLUMNS} FROM session WHERE {where}",  # noqa: S608  our own words
+                given,
+            ).fetchall(),
+        )
+        return [
+            Entry(
+                _text(id_),
+                _text(graph),
+                version,
+                revision,
+                _text(cursor),
+                _text(status),
+                created,
+                updated,
+            )
+            for id_, graph, version, revision, cursor, status, created, updated in rows
+        ]
+
+    def delete(self, session: str, /) -> bool:
+        """Forget a session; whether there was one."""
+        return self._delete("id = ?", (session,), session) == 1
+
+    def prune(self, query: Query, /) -> int:
+        """Delete the sessions that are meant, in one transaction; how many there were."""
+        where, given = _condition(query)
+        return self._delete(where, given, query.after or "")
+
+    def _delete(self, where: str, given: tuple[object, ...], session: str) -> int:
+        def forget(connection: sqlite3.Connection) -> int:
+            with transaction(connection):
+                found = connection.execute(f"SELECT key FROM session WHERE {where}", given).fetchall()  # noqa: S608  our own words
+                connection.executemany(_FORGET, found)
+                connection.executemany("DELETE FROM session WHERE key = ?", found)
+                return len(found)
+
+        return self._ask(self._writes, session, forget)
+
+    # ------------------------------------------------------------------------------------------------------ the file
 
     def close(self) -> None:
-        """Close the file; the store is not used afterwards.  Closing twice is closing once."""
-        with self._lock:
-            self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        """Close the file, once what waits is written; the store is not used afterwards.  Twice is once."""
+        if self._group is not None:
+            self._group.close()
+            self._reads.close()
+        self._writes.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,110 +276,123 @@ class SQLiteStore:
     def __repr__(self) -> str:
         return f"SQLiteStore({self.path!r})"
 
-    # ------------------------------------------------------------------------------------------------------ the file
-
-    def _ask(self, session: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        with self._lock:
-            if self._closed:
-                raise StoreUnavailable(self.path, f"{self!r} is closed. Make a new one.")
-            try:
-                if self._connection is None:
-                    self._connection = self._opened()
-                return question(self._connection)
-            except UnicodeEncodeError:
-                raise InvalidInput(session, f"the session id {session!a} is not text that UTF-8 can encode.") from None
-            except sqlite3.Error as error:
-                raise self._unavailable(error) from error
-
-    def _unavailable(self, error: sqlite3.Error) -> StoreUnavailable:
-        name = getattr(error, "sqlite_errorname", "")
-        mend = next((text for code, text in _MENDS.items() if name.startswith(code)), "Look at the file.")
-        return StoreUnavailable(self.path, f"{self.path}: {error}. {mend}")
-
-    def _opened(self) -> sqlite3.Connection:
-        self._look()
-        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+    @staticmethod
+    def _ask(file: SQLiteFile, session: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         try:
-            # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
-            connection.text_factory = bytes
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return file.ask(question)
+        except UnicodeEncodeError:
+            raise InvalidInput(session, f"the session id {session!a} is not text that UTF-8 can encode.") from None
 
-    def _look(self) -> None:
-        """Judge the file by its header before SQLite may touch it."""
-        path = Path(self.path)
-        try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise StoreUnavailable(self.path, f"{self.path} is not a file. Name a file in it or beside it.")
-            with path.open("rb") as file:
-                header = file.read(100)
-        except FileNotFoundError:
-            if not path.parent.is_dir():
-                raise StoreUnavailable(
-                    self.path, f"{self.path}: there is no folder {path.parent}. Make the folder first."
-                ) from None
+
+class _Stored(NamedTuple):
+    """A session as it stands in the file."""
+
+    head: dict[str, object]
+    updated: float
+    parts: list[tuple[object, object, object, object]]
+
+
+def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
+    with transaction(connection, "DEFERRED"):
+        found = connection.execute(_HEAD, (session,)).fetchone()
+        if found is None:
+            return None
+        key, graph, version, revision, updated = found
+        rows = connection.execute(_PARTS, (key,)).fetchall()
+    parts = [(_text(kind), _text(name), at, body) for kind, name, at, body in rows]
+    return _Stored({"graph": _text(graph), "version": version, "revision": revision}, updated, parts)
+
+
+def _written(connection: sqlite3.Connection, write: _Write) -> RevisionConflict | None:
+    """Write one commit, or say why not."""
+    after, codec, changes, now = write
+    stands = (after.revision, after.head.cursor, standing(after))
+    before = after.revision - 1
+    if before == 0:
+        made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands, now, now))
+        if made.rowcount == 1:
+            _put(connection, made.lastrowid, changes.puts)
+            return None
+    else:
+        found = connection.execute(_UPDATE, (*stands, now, after.id, before, codec.version)).fetchone()
+        if found is not None:
+            _drop(connection, found[0], changes.drops)
+            _put(connection, found[0], changes.puts)
+            return None
+    found = connection.execute(_HEAD, (after.id,)).fetchone()
+    if found is None or found[3] != before:
+        return RevisionConflict(after.id, before, found[3] if found else 0)
+    connection.execute(_UPGRADE, (codec.version, *stands, now, found[0]))  # an older version of the graph wrote it
+    connection.execute(_FORGET, (found[0],))
+    _put(connection, found[0], parts_of(codec.document(after)))
+    return None
+
+
+def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> None:
+    if drops:
+        connection.executemany(_DROP, [(key, kind) for kind, name, _ in drops if name is None])
+        connection.executemany(_DROP_NAMED, [(key, kind, name, at) for kind, name, at in drops if name is not None])
+
+
+def _put(connection: sqlite3.Connection, key: int | None, parts: Iterable[Part]) -> None:
+    connection.executemany(_PUT, [(key, *part) for part in parts])
+
+
+def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
+    """What stands behind WHERE for a query, and its values."""
+    wanted = {
+        "graph = ?": query.graph,
+        "cursor = ?": query.cursor,
+        "status = ?": query.status,
+        "updated < ?": query.before,
+        "id > ?": query.after,
+    }
+    given = {text: value for text, value in wanted.items() if value is not None}
+    limit = -1 if query.limit is None else query.limit
+    return f"{' AND '.join(given) or 'TRUE'} ORDER BY id LIMIT ?", (*given.values(), limit)
+
+
+def _text(value: object) -> Any:
+    """Text as it stands in the file, which may not be ours; the codec refuses what is none."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+@final
+class _Group:
+    """One thread that writes what all sessions commit while it waited for the disk, in one transaction."""
+
+    def __init__(self, write: Callable[[Sequence[_Write]], list[RevisionConflict | None]]) -> None:
+        self._write_all = write
+        self._pool = ThreadPoolExecutor(1, "ezgraph-commit")
+        self._waiting: deque[tuple[_Write, Future[None]]] = deque()
+
+    def commit(self, write: _Write) -> Awaitable[None]:
+        future: Future[None] = Future()
+        self._waiting.append((write, future))
+        self._pool.submit(self._flush)
+        return _outcome(future)
+
+    def _flush(self) -> None:
+        taken = []
+        while self._waiting:
+            taken.append(self._waiting.popleft())
+        if not taken:
             return
-        except OSError as error:
-            raise StoreUnavailable(
-                self.path, f"{self.path}: {error.strerror}. Let this user read and write it."
-            ) from error
-        if not header:
-            return
-        if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
-            raise self._foreign("is not a SQLite file")
-        self._judge(int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big"))
-
-    def _judge(self, application: int, schema: int) -> None:
-        if application != APPLICATION_ID:
-            raise self._foreign("is another program's SQLite file")
-        if schema != SCHEMA:
-            raise self._foreign(f"has layout {schema}, and this version knows {SCHEMA}")
-
-    def _foreign(self, what: str) -> ForeignFile:
-        return ForeignFile(self.path, f"{self.path} {what}. It was not touched; name another file.")
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application != APPLICATION_ID:
-            self._make(connection)
-        if self._mode(connection) == b"wal":
-            connection.execute("PRAGMA synchronous = NORMAL")
-
-    def _mode(self, connection: sqlite3.Connection) -> bytes:
-        """The journal's mode: WAL, where the file system can.  SQLite itself does not wait here for who has it."""
-        deadline = monotonic() + self._timeout
-        while True:
-            mode: bytes
-            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-            if mode == b"wal":
-                return mode
-            try:
-                with closing(connection.execute("PRAGMA journal_mode = WAL")) as answer:
-                    (mode,) = answer.fetchone()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
-                    raise
-                sleep(0.005)
-            else:
-                return mode
-
-    def _make(self, connection: sqlite3.Connection) -> None:
-        """Make the table in an empty file, unless another process makes it first."""
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if application == 0 and not tables:
-                for statement in _CREATE.split(";"):
-                    connection.execute(statement)
+            refused = self._write_all([write for write, _ in taken])
+        except BaseException as error:  # noqa: BLE001  each of those who wait is told
+            for _, future in taken:
+                future.set_exception(error)
+            return
+        for (_, future), conflict in zip(taken, refused, strict=True):
+            if conflict is None:
+                future.set_result(None)
             else:
-                (schema,) = connection.execute("PRAGMA user_version").fetchone()
-                self._judge(application, schema)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+                future.set_exception(conflict)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+async def _outcome(future: Future[None]) -> None:
+    await asyncio.shield(asyncio.wrap_future(future))

@@ -6,7 +6,7 @@ Every hook is strict: what it would not dump it does not load.  The text around 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Flag
@@ -19,19 +19,17 @@ from attrs import NOTHING, Attribute
 from cattrs.gen import make_dict_unstructure_fn_from_attrs
 from msgspec import Meta, Struct, json
 
-from ezgraph.activations import Activation, Row, Rows
-from ezgraph.histories import Addition
+from ezgraph.activations import Activation, Place, Row, Rows
+from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, ToolCall, Usage
 from ezgraph.notes import GONE, Note, Raised, Said
 from ezgraph.records import attributes, bare, describe, is_record, named_fields
-from ezgraph.session import CONTEXT, END, Delta, ErrorRecord, Head, Limits
+from ezgraph.session import CONTEXT, END, ErrorRecord, Head, Limits, Session
 from ezgraph.shapes import LEAF_TESTS
+from ezgraph.stores.parts import FORMAT
 from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, is_enum, single
 
 Dump: TypeAlias = Callable[[Any], Any]
-
-FORMAT: Final = 1
-"""The format's number, in every document."""
 
 _OURS: Final = (Message, ToolCall, Usage, ErrorRecord)
 """Records of the engine.  Their defaults are part of the format, so they are left out; an author's may change."""
@@ -87,7 +85,10 @@ _DUMPS: Final[dict[object, Dump]] = {}
 
 
 class Values(Strict):
-    """Dump and load of one graph's deltas, by the declared types of its cells and outputs.
+    """Dump and load of one graph's sessions, by the declared types of its cells and outputs.
+
+    `load` takes a document and gives the arguments of a `Session` but for its id; `dump` takes a session; `dumps` has
+    the dump of each thing in it by the name of its field, or of its kind.
 
     Args:
         states: The state type of every node by its id, and the context's type under `session.CONTEXT`.
@@ -121,21 +122,25 @@ class Values(Strict):
     def _register_parts(
         self, states: Mapping[str, Any], outputs: Mapping[str, Any], entry: str | None, answers: Mapping[str, Any]
     ) -> None:
-        """The parts of a delta, whose own annotations say less than this graph knows."""
-        cells = NewType("cells", dict)  # type: ignore[type-arg]
-        results = NewType("results", dict)  # type: ignore[type-arg]
-        usage = NewType("usage", dict)  # type: ignore[type-arg]
-        rows = NewType("rows", dict)  # type: ignore[type-arg]
+        """The parts of a session, whose own annotations say less than this graph knows."""
+        cells, usage, results, series, inputs, values, rows, journal, before = (
+            _field(name)
+            for name in ("cells", "usage", "results", "series", "inputs", "values", "rows", "journal", "before")
+        )
         given: dict[str, Any] = {name: _tuple(states[name], ...) for name in outputs}
-        inputs = NewType("inputs", dict)  # type: ignore[type-arg]
-        values = NewType("values", dict)  # type: ignore[type-arg]
+        every: dict[str, Any] = {name: _tuple(tp, ...) for name, tp in outputs.items()}
         spending = dict.fromkeys(states, Usage)
-        for tp, types in ((cells, states), (usage, spending), (results, outputs), (inputs, given)):
+        for tp, types in (
+            (cells, states),
+            (usage, spending),
+            (results, outputs),
+            (series, every),
+            (inputs, given),
+        ):
             self._register_by_name(tp, types)
         self._register_by_name(values, answers, lambda *_: GONE)  # of a renamed tool: only a replay needs it
         stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
         stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
-        before = NewType("before", dict)  # type: ignore[type-arg]
         load_before, dump_before = self._part(Head, cursor=stage, before=None)
         self.register_structure_hook(before, load_before)
         self.register_unstructure_hook(before, dump_before)
@@ -154,9 +159,7 @@ class Values(Strict):
 
         self.register_structure_hook(Row, load_row)
         self.register_unstructure_hook(Row, lambda row: kinds[row.node][1](row))
-        load_rows = self.get_structure_hook(tuple[Row, ...])
-        self.register_structure_hook(rows, lambda value, tp: Rows(load_rows(value, tp)))
-        self.register_unstructure_hook(rows, lambda value: [kinds[row.node][1](row) for row in value.values()])
+        self._register_sequence(rows, Row, lambda loaded: Rows(_each_once(loaded)), lambda value: value.values())
         place = _tuple(worker, _maybe(count))
         parts: dict[str, Any] = {"id": count, "parent": stage, "depth": count, "rows": rows}
         parts |= {"roots": _tuple(worker, ...), "marks": frozenset[place]}  # type: ignore[valid-type]
@@ -193,35 +196,59 @@ class Values(Strict):
             cells=cells,
             usage=usage,
         )
-        self.load, self.dump = self._part(
-            Delta,
-            head=Head,
-            limits=Limits,
-            opened=Activation,
-            revision=Annotated[int, Meta(ge=1)],
-            cells=cells,
-            usage=usage,
-            marks=_maybe(_tuple(place, ...)),
-            results=_maybe(_tuple(worker, ...)),
-            series=_tuple(worker, ...),
+        self._register_sequence(journal, Note, _by_place, _in_a_row)
+        self._register_sequence(History, Message, History, tuple)
+        types = {
+            "head": Head,
+            "limits": Limits,
+            "cells": cells,
+            "histories": Mapping[str, History],
+            "usage": usage,
+            "activation": _maybe(Activation),
+            "results": results,
+            "series": series,
+            "errors": tuple[ErrorRecord, ...],
+            "journal": journal,
+        }
+        self.load, self.dump = self._session(types)
+        singles = {"activation": Activation, "row": Row, "mark": place, "message": Message}
+        singles |= {"error": ErrorRecord, "note": Note}
+        self.dumps = {name: self.get_unstructure_hook(tp) for name, tp in {**types, **singles}.items()}
+
+    def _session(self, types: Mapping[str, Any]) -> tuple[Hook, Dump]:
+        """Load (as the arguments of a `Session`, but for its id) and dump of a whole session, its document."""
+        count = Annotated[int, Meta(ge=1)]
+        form: dict[str, Any] = {"format": Literal[FORMAT], "graph": str, "version": count, "revision": count}
+        first = [one.evolve(type=form[one.name]) for one in named_fields(dict.fromkeys(form, NOTHING))]
+        parts = [one.evolve(type=types[one.name]) for one in attributes(Session) if one.name in types]
+        load = self.record(
+            object(),
+            [*first, *parts],
+            lambda format, version, **given: given,  # noqa: A006, ARG005
         )
+        dump: Dump = make_dict_unstructure_fn_from_attrs(
+            parts, Session, self, _cattrs_omit_if_default=True, _cattrs_use_linecache=False
+        )
+        return load, dump
 
     def _part(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
         """Load and dump of one of the engine's Structs; what is left empty takes no bytes."""
-        parts = [
-            part.evolve(type=types.get(part.name, part.type)) for part in attributes(cls) if part.name != "session"
-        ]
-        if cls is Delta:
-            form = [part.evolve(type=Literal[FORMAT]) for part in named_fields({"format": NOTHING})]
-            load = self.record(object(), [*form, *parts], lambda format, **given: given)  # noqa: A006, ARG005
-        else:
-            load = self.record(object(), parts, cls)
+        parts = [part.evolve(type=types.get(part.name, part.type)) for part in attributes(cls)]
+        load = self.record(object(), parts, cls)
         dump: Dump = make_dict_unstructure_fn_from_attrs(
             parts, cls, self, _cattrs_omit_if_default=True, _cattrs_use_linecache=False
         )
         self.register_structure_hook(cls, load)
         self.register_unstructure_hook(cls, dump)
         return load, dump
+
+    def _register_sequence(
+        self, tp: Any, item: Any, build: Callable[[Any], object], parts: Callable[[Any], Iterable[Any]]
+    ) -> None:
+        """A list in JSON that is no tuple in memory."""
+        load, dump = self.get_structure_hook(tuple[item, ...]), self.get_unstructure_hook(item)
+        self.register_structure_hook(tp, lambda value, _: build(load(value, tuple[item, ...])))
+        self.register_unstructure_hook(tp, lambda value: [dump(one) for one in parts(value)])
 
     def _register_by_name(self, tp: Any, types: Mapping[str, Any], unknown: Hook | None = None) -> None:
         """An object with a value for each of some names, each of its own type; `unknown` loads those of others."""
@@ -284,6 +311,28 @@ class Values(Strict):
     def _dump_bag(self, tp: Any) -> Dump:
         dump = self.get_unstructure_hook(get_args(tp)[0])
         return lambda value: sorted(map(dump, value), key=json.encode)
+
+
+def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
+    if len({row.place for row in rows}) != len(rows):
+        raise Misfit("one row for each place", list(rows))
+    return rows
+
+
+def _by_place(notes: Sequence[Note]) -> dict[Place, tuple[Note, ...]]:
+    made: dict[Place, list[Note]] = {}
+    for note in notes:
+        made.setdefault((note.node, note.item), []).append(note)
+    return {place: tuple(listed) for place, listed in made.items()}
+
+
+def _in_a_row(journal: Mapping[Place, tuple[Note, ...]]) -> list[Note]:
+    return [note for notes in journal.values() for note in notes]
+
+
+def _field(name: str) -> Any:
+    """A type of its own for one of the session's fields, to register a hook by."""
+    return NewType(name, dict)  # pyright: ignore[reportArgumentType]
 
 
 def _maybe(tp: Any) -> Any:

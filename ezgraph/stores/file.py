@@ -1,0 +1,220 @@
+"""One SQLite file of ours: looked at before it is touched, opened or made, and every error of it told with its mend."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+from time import monotonic, sleep
+from typing import Final, Literal, TypeAlias, TypeVar, final
+
+from ezgraph.errors import ForeignFile, StoreUnavailable
+
+APPLICATION_ID: Final = 0x657A6772
+"""Marks a SQLite file as ours ("ezgr"), at byte 68 of its header."""
+
+SCHEMA: Final = 2
+"""The number of the file's layout, SQLite's user_version, at byte 60 of its header."""
+
+Sync: TypeAlias = Literal["commit", "process"]
+"""What a commit outlasts: `commit` the machine's power as well (WAL, synchronous=FULL), `process` the end of the
+process (WAL, synchronous=NORMAL), in a twentieth of the time."""
+
+Answer = TypeVar("Answer")
+
+_LEVELS: Final[Mapping[str, str]] = {"commit": "FULL", "process": "NORMAL"}
+
+_CREATE: Final = f"""
+    CREATE TABLE session (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        graph TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        revision INTEGER NOT NULL,
+        cursor TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created REAL NOT NULL,
+        updated REAL NOT NULL
+    );
+    CREATE INDEX session_place ON session (graph, status, cursor);
+    CREATE TABLE part (
+        session INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, kind, name, at)  -- not WITHOUT ROWID: there, 1 KB of body takes a page of its own
+    );
+    PRAGMA application_id = {APPLICATION_ID};
+    PRAGMA user_version = {SCHEMA};
+"""
+
+_HELD: Final = "Another program holds it; end that, or give a longer timeout=."
+_DENIED: Final = "Let this user write the file and its folder."
+_BROKEN: Final = "Restore the file from a backup."
+_MENDS: Final = {
+    "SQLITE_BUSY": _HELD,
+    "SQLITE_LOCKED": _HELD,
+    "SQLITE_READONLY": _DENIED,
+    "SQLITE_PERM": _DENIED,
+    "SQLITE_CANTOPEN": "Make the folder first, and let this user write in it.",
+    "SQLITE_FULL": "Make room on the disk.",
+    "SQLITE_IOERR": "Look at the disk.",
+    "SQLITE_CORRUPT": _BROKEN,
+    "SQLITE_NOTADB": _BROKEN,
+}
+
+
+@final
+class SQLiteFile:
+    """A connection to a file, opened at first use and used by one thread at a time.
+
+    Args:
+        path: The file.  Its folder must exist.
+        timeout: Seconds to wait for another writer.
+        sync: What a commit outlasts.
+    """
+
+    def __init__(self, path: str, timeout: float, sync: Sync) -> None:
+        self.path, self._timeout, self._sync = path, timeout, sync
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+
+    def ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """What a question put to the file answers.
+
+        Raises:
+            StoreUnavailable: The file cannot be opened, read or written.
+            ForeignFile: It is not a store of ours.
+        """
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(self.path, f"the store on {self.path} is closed. Make a new one.")
+            try:
+                if self._connection is None:
+                    self._connection = self._opened()
+                return question(self._connection)
+            except sqlite3.Error as error:
+                raise self._unavailable(error) from error
+
+    def close(self) -> None:
+        """Close the file for good."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _unavailable(self, error: sqlite3.Error) -> StoreUnavailable:
+        name = getattr(error, "sqlite_errorname", "")
+        mend = next((text for code, text in _MENDS.items() if name.startswith(code)), "Look at the file.")
+        return StoreUnavailable(self.path, f"{self.path}: {error}. {mend}")
+
+    def _opened(self) -> sqlite3.Connection:
+        self._look()
+        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(connection)
+            # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
+            connection.text_factory = bytes
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _look(self) -> None:
+        """Judge the file by its header before SQLite may touch it."""
+        path = Path(self.path)
+        try:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise StoreUnavailable(self.path, f"{self.path} is not a file. Name a file in it or beside it.")
+            with path.open("rb") as file:
+                header = file.read(100)
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                raise StoreUnavailable(
+                    self.path, f"{self.path}: there is no folder {path.parent}. Make the folder first."
+                ) from None
+            return
+        except OSError as error:
+            raise StoreUnavailable(
+                self.path, f"{self.path}: {error.strerror}. Let this user read and write it."
+            ) from error
+        if not header:
+            return
+        if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
+            raise self._foreign("is not a SQLite file")
+        self._judge(int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big"))
+        log = Path(f"{self.path}-wal")
+        if not (log.exists() and log.stat().st_size):  # what is in the log may be missing in the file
+            self._measure(found.st_size, header)
+
+    def _measure(self, size: int, header: bytes) -> None:
+        """Refuse a file that was cut off: SQLite would tell only when it meets a page that is not there."""
+        page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+        if header[24:28] == header[92:96] and size < pages * (65536 if page == 1 else page):
+            raise StoreUnavailable(self.path, f"{self.path} has lost its end. {_BROKEN}")
+
+    def _judge(self, application: int, schema: int) -> None:
+        if application != APPLICATION_ID:
+            raise self._foreign("is another program's SQLite file")
+        if schema != SCHEMA:
+            raise self._foreign(f"has layout {schema}, and this version knows {SCHEMA}")
+
+    def _foreign(self, what: str) -> ForeignFile:
+        return ForeignFile(self.path, f"{self.path} {what}. It was not touched; name another file.")
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application != APPLICATION_ID:
+            self._make(connection)
+        if self._mode(connection) == "wal":  # else SQLite's own default, FULL, is the safe one
+            connection.execute(f"PRAGMA synchronous = {_LEVELS[self._sync]}")
+
+    def _mode(self, connection: sqlite3.Connection) -> str:
+        """The journal's mode: WAL, where the file system can.  SQLite itself does not wait here for who has it."""
+        deadline = monotonic() + self._timeout
+        while True:
+            mode: str
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode == "wal":
+                return mode
+            try:
+                with closing(connection.execute("PRAGMA journal_mode = WAL")) as answer:
+                    (mode,) = answer.fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise
+                sleep(0.005)
+            else:
+                return mode
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        """Make the tables in an empty file, unless another process makes them first."""
+        with transaction(connection):
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if application == 0 and not tables:
+                for statement in _CREATE.split(";"):
+                    connection.execute(statement)
+            else:
+                (schema,) = connection.execute("PRAGMA user_version").fetchone()
+                self._judge(application, schema)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator[None]:
+    """All that is written, or nothing; all that is read is of one instant."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite may have ended it, where the disk is full
+            connection.execute("ROLLBACK")
+        raise

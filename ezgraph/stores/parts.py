@@ -1,0 +1,301 @@
+"""A stored session as parts: a row of JSON for each thing that changes by itself, so that a step writes what it added.
+
+A session's *document* is one plain JSON object; its *parts* are the same object, cut.  Both are read and made here
+without a graph: what is in them is the codec's.  Rules L4, L6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+from msgspec import MsgspecError, json
+
+from ezgraph.session import END, Standing
+from ezgraph.shapes import MAX_DEPTH
+
+FORMAT: Final = 1
+"""The number of the format of documents and parts."""
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""The largest part that is written or read."""
+
+_DEPTH: Final = MAX_DEPTH + 8  # the document around a value
+
+Document: TypeAlias = dict[str, Any]
+"""A session as plain JSON: what `sessions show` prints, an export holds and a migration rewrites."""
+
+
+class Part(NamedTuple):
+    """One row of a session.
+
+    Attributes:
+        kind: What it is: `head`, `cell`, `message` and so on.
+        name: Of a cell, its node; of a message, its history space; of a row, a mark or a note, its place as JSON.
+        at: The index of a message in its space, of a note in its journal, of an error; else 0.
+        body: JSON text.
+    """
+
+    kind: str
+    name: str
+    at: int
+    body: str
+
+
+class Drop(NamedTuple):
+    """Parts that a step takes away: of a kind, of a name (None: of any), from an index on."""
+
+    kind: str
+    name: str | None = None
+    at: int = 0
+
+
+class Changes(NamedTuple):
+    """What a step does to the parts of its session: first `drops`, then `puts`, which replace what is there."""
+
+    drops: list[Drop]
+    puts: list[Part]
+
+
+ALONE: Final = {"head": "head", "limits": "limits", "activation": "activation"}
+"""The kinds that a session has once, with their key in the document."""
+
+NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results", "series": "series"}
+"""Those that it has once for each name."""
+
+_LISTED: Final = {"row": "rows", "mark": "marks", "error": "errors", "note": "journal"}
+_IN_ACTIVATION: Final = ("row", "mark")
+_INNER: Final = ("rows", "marks")
+_OPENED: Final = "activation"
+_KEYS: Final = frozenset(
+    ("format", "graph", "version", "revision", "histories", "errors", "journal", *ALONE.values(), *NAMED.values())
+)
+
+Inner = TypeVar("Inner", dict[str, Any], list[Any])
+
+
+class Unreadable(ValueError):  # noqa: N818  caught where a refusal is written
+    """Stored text is not what was written.
+
+    Attributes:
+        path: Where in the document.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(problem)
+
+
+def place_name(node: Any, item: Any) -> str:
+    """The name of a row, a mark or a journal among the parts: its place as JSON."""
+    return encoded((node, item))
+
+
+def encoded(value: Any) -> str:
+    """A plain value as JSON text."""
+    return json.encode(value).decode()
+
+
+# ------------------------------------------------------------------------------------------------------------ to parts
+
+
+def parts_of(document: Document) -> Iterator[Part]:  # noqa: C901  an arm for each kind
+    """The parts of a document: those of which `document_of` would make it again.
+
+    Raises:
+        Unreadable: It is not cut as ours are, or holds what could not be written.
+    """
+    for key in document.keys() - _KEYS:
+        raise Unreadable(f"$.{key}", "is unknown")
+    for kind, key in ALONE.items():
+        if document.get(key) is not None:
+            whole = _inner(document, key, dict)
+            yield _part(kind, "", 0, {k: v for k, v in whole.items() if k not in _INNER} if key == _OPENED else whole)
+    for kind, key in NAMED.items():
+        for name, value in _inner(document, key, dict).items():
+            yield _part(kind, name, 0, value)
+    for space, messages in _inner(document, "histories", dict).items():
+        for at, message in enumerate(_list(messages, f"$.histories.{space}")):
+            yield _part("message", space, at, message)
+    opened = document.get(_OPENED) or {}
+    for value in _inner(opened, "rows", list):
+        yield _part("row", _placed(value), 0, value)
+    for value in _inner(opened, "marks", list):
+        yield _part("mark", _placed(value), 0, value)
+    for at, value in enumerate(_inner(document, "errors", list)):
+        yield _part("error", "", at, value)
+    noted: dict[str, int] = {}
+    for value in _inner(document, "journal", list):
+        place = _placed(value)
+        noted[place] = at = noted.get(place, -1) + 1
+        yield _part("note", place, at, value)
+
+
+def _inner(document: Document, key: str, kind: type[Inner]) -> Inner:
+    found = document.get(key, kind())
+    if not isinstance(found, kind):
+        raise Unreadable(f"$.{key}", f"is not {'an object' if kind() == {} else 'a list'}")
+    return found
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if type(value) is not list:
+        raise Unreadable(path, "is not a list")
+    return value
+
+
+def _placed(value: Any) -> str:
+    """The name of what is of a place: a row or a note, which have it among their fields, or a mark, which is one."""
+    match value:
+        case {"node": node}:
+            return place_name(node, value.get("item"))
+        case [node, item]:
+            return place_name(node, item)
+        case _:
+            raise Unreadable("$", "a row, a mark or a note has no place")
+
+
+def _part(kind: str, name: str, at: int, value: Any) -> Part:
+    try:
+        body = encoded(value)
+        name.encode()
+    except UnicodeEncodeError:
+        raise Unreadable("$", f"the {kind} of {name!a} has text that UTF-8 cannot encode") from None
+    parsed(body)  # bounded, as whatever is read
+    return Part(kind, name, at, body)
+
+
+class Summary(NamedTuple):
+    """What a store lists of a session, and finds it by.
+
+    Attributes:
+        graph: The graph's name.
+        version: The graph's version.
+        revision: How many commits it has had.
+        cursor: The id of the node that owns the next turn, or END.
+        status: Where it stands.
+    """
+
+    graph: str
+    version: int
+    revision: int
+    cursor: str
+    status: Standing
+
+
+def summary_of(document: object) -> Summary:
+    """What a store lists of a document's session.
+
+    Raises:
+        Unreadable: It is no document of ours; whether its graph can load it, only a codec knows.
+    """
+    if type(document) is not dict:
+        raise Unreadable("$", "is not an object")
+    if document.get("format") != FORMAT:
+        raise Unreadable("$.format", f"is {document.get('format')!r}, and this version reads format {FORMAT}")
+    graph, version, revision = (document.get(key) for key in ("graph", "version", "revision"))
+    if type(graph) is not str:
+        raise Unreadable("$.graph", "is not the name of a graph")
+    if type(version) is not int or version < 1:
+        raise Unreadable("$.version", "is not a whole number, 1 or more")
+    if type(revision) is not int or revision < 1:
+        raise Unreadable("$.revision", "is not a whole number, 1 or more")
+    head = document.get("head")
+    if type(head) is not dict or type(cursor := head.get("cursor")) is not str:
+        raise Unreadable("$.head.cursor", "is not the id of a node")
+    owed = document.get("activation") is not None or (head.get("owed") is True and head.get("raised") is not True)
+    status: Standing = "unfinished" if owed else "completed" if cursor == END else "idle"
+    return Summary(graph, version, revision, cursor, status)
+
+
+def check(document: object) -> None:
+    """Raise `Unreadable` of what is no document of ours, as far as can be told without its graph."""
+    summary_of(document)
+    deque(parts_of(cast("Document", document)), maxlen=0)
+
+
+# ------------------------------------------------------------------------------------------------------ to a document
+
+
+def document_of(parts: Iterable[tuple[object, object, object, object]], **head: object) -> Document:
+    """The document that stored parts make, with the keys of `head` first.
+
+    Args:
+        parts: Kind, name, index and body, ordered by these; whatever may stand in a file.
+        **head: Graph, version and revision.
+
+    Raises:
+        Unreadable: They are not parts of ours, or one is missing.
+    """
+    document: Document = {"format": FORMAT, **head}
+    inner: dict[str, list[Any]] = {}
+    for kind, name, at, body in parts:
+        if type(kind) is not str or type(name) is not str or type(at) is not int:
+            raise Unreadable("$", f"a part is keyed {kind!r}, {name!r}, {at!r}")
+        if kind in ALONE:
+            document[ALONE[kind]] = parsed(body, f"$.{ALONE[kind]}")
+        elif kind in NAMED:
+            path = f"$.{NAMED[kind]}.{name}"
+            document.setdefault(NAMED[kind], {})[name] = parsed(body, path)
+        elif kind == "message":
+            space = document.setdefault("histories", {}).setdefault(name, [])
+            _append(space, at, body, f"$.histories.{name}")
+        elif kind in _LISTED:
+            ordered = inner if kind in _IN_ACTIVATION else document
+            listed = ordered.setdefault(_LISTED[kind], [])
+            path = f"$.{'activation.' if ordered is inner else ''}{_LISTED[kind]}"
+            if kind == "error":
+                _append(listed, at, body, path)
+            else:
+                listed.append(parsed(body, f"{path}[{len(listed)}]"))
+        else:
+            raise Unreadable("$", f"a part is of the unknown kind {kind!r}")
+    if inner:
+        opened = document.get("activation")
+        if type(opened) is not dict:
+            raise Unreadable("$.activation", f"is missing, and there are {' and '.join(inner)} of it")
+        document["activation"] = {**opened, **inner}
+    return document
+
+
+def _append(listed: list[Any], at: int, body: object, path: str) -> None:
+    if at != len(listed):
+        raise Unreadable(f"{path}[{len(listed)}]", "is missing")
+    listed.append(parsed(body, f"{path}[{at}]"))
+
+
+def parsed(text: object, path: str = "$") -> Any:
+    """The JSON value of a stored text, bounded in size and depth before it is decoded.
+
+    Raises:
+        Unreadable: It is none.
+    """
+    if not isinstance(text, str | bytes):
+        raise Unreadable(path, "is not text")
+    if len(text) > MAX_BYTES:
+        raise Unreadable(path, f"is longer than {MAX_BYTES} bytes")
+    if _too_deep(text if isinstance(text, bytes) else text.encode(errors="replace")):
+        raise Unreadable(path, f"is nested more than {_DEPTH} deep")
+    try:
+        return json.decode(text)
+    except (MsgspecError, UnicodeError, RecursionError) as error:
+        raise Unreadable(path, f"is not JSON: {error}") from None
+
+
+_NOT_BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
+_INNERMOST: Final = re.compile(rb"\[\]|\{\}")
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether JSON nests too deep, found without parsing: what opens and closes is taken off from the inside out."""
+    if text.count(b"[") + text.count(b"{") <= _DEPTH:
+        return False
+    brackets = _NOT_BRACKETS.sub(b"", text)
+    for _ in range(_DEPTH):
+        fewer = _INNERMOST.sub(b"", brackets)
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    return len(brackets) > _DEPTH if brackets else False
