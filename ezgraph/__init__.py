@@ -10,6 +10,7 @@ from ezgraph.errors import (
     ForeignFile,
     InvalidInput,
     InvalidResponse,
+    MigrationFailed,
     ModelStopped,
     NodeError,
     NoResult,
@@ -37,6 +38,7 @@ from ezgraph.errors import (
     UnfinishedWork,
     UnknownSession,
     UnknownTarget,
+    VersionMismatch,
     WrongGraph,
 )
 from ezgraph.graph import END, Graph
@@ -86,6 +88,7 @@ __all__ = [
     "InvalidResponse",
     "Maybe",
     "Message",
+    "MigrationFailed",
     "ModelStopped",
     "NoResult",
     "NoState",
@@ -120,6 +123,7 @@ __all__ = [
     "UnknownSession",
     "UnknownTarget",
     "Usage",
+    "VersionMismatch",
     "Worker",
     "WrongGraph",
     "assistant",

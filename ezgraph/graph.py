@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, final, get_args, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast, final, get_args, overload
 
 from attrs import evolve, frozen
 from typing_extensions import TypeVar
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ezgraph.runtime.compiled import CompiledGraph
     from ezgraph.runtime.events import Listener
     from ezgraph.stores.contract import Store
+    from ezgraph.stores.migrations import Steps
+
+NO_STEPS: Final[Steps] = MappingProxyType({})
 
 # The names of type variables show in the messages of both checkers, so they are named for people.
 GraphContext = TypeVar("GraphContext", default=None)
@@ -62,6 +66,7 @@ class Definition:
         workers: Registered workers, classes or instances, in order.
         edges: Declared edges, in order.
         joins: Declared joins, in order.
+        version: What sessions carry besides the name.  Rule L5.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Definition:
     workers: tuple[Any, ...] = ()
     edges: tuple[Edge, ...] = ()
     joins: tuple[Join, ...] = ()
+    version: int = 1
 
 
 @final
@@ -89,10 +95,14 @@ class Graph(Generic[GraphContext]):
         entry: The stage's class that a new session begins at; it need not be registered again.  With a worker's class
             the graph is a job: a turn needs no message, and runs from the entry to END.  Rule E12.
         context: The initial value of the graph's context; its type is what nodes of this graph may ask for.
+        version: Raised where sessions of the version before would not load, or would mean something else; migrations
+            then bring them here (`compile(migrations=...)`).  Rule L5.
     """
 
     @overload
-    def __init__(self: Graph[None], name: str, *, entry: type[Stage[Any, None] | Worker[Any, Any, None]]) -> None: ...
+    def __init__(
+        self: Graph[None], name: str, *, entry: type[Stage[Any, None] | Worker[Any, Any, None]], version: int = 1
+    ) -> None: ...
     @overload
     def __init__(
         self,
@@ -100,11 +110,14 @@ class Graph(Generic[GraphContext]):
         *,
         entry: type[Stage[Any, GraphContext] | Worker[Any, Any, GraphContext]],
         context: GraphContext,
+        version: int = 1,
     ) -> None: ...
-    def __init__(self, name: object, *, entry: Any, context: Any = None) -> None:
+    def __init__(self, name: object, *, entry: Any, context: Any = None, version: int = 1) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("", f'Graph(name={name!r}): a graph needs a name. Write Graph("claims", entry=Intake).')
-        self.definition = Definition(name, entry, context)
+        if type(version) is not int or version < 1:
+            raise InvalidInput("", f"Graph({name!r}, version={version!r}): a version is a whole number, 1 or more.")
+        self.definition = Definition(name, entry, context, version=version)
 
     def _with(self, definition: Definition) -> Graph[GraphContext]:
         new = cast("Graph[GraphContext]", object.__new__(Graph))
@@ -164,6 +177,7 @@ class Graph(Generic[GraphContext]):
         at_end: AtEnd = "complete",
         max_branches: int | None = None,
         durability: Durability = "call",
+        migrations: Steps = NO_STEPS,
         listener: Listener | None = None,
     ) -> CompiledGraph:
         """Judge the definition and make it runnable.
@@ -177,6 +191,8 @@ class Graph(Generic[GraphContext]):
             max_branches: How many branches may run at once; None for no limit.  The result is the same.  Rule E4.
             durability: What a crash repeats at most: calls that had not finished, or steps that had not published.
                 Rule F2.
+            migrations: What brings sessions of older versions to this one, by the version it leads to: a function of a
+                session's plain JSON, or several.  `ezgraph.stores.migrations` has ready-made ones.  Rule L5.
             listener: Called with every event; without one none is made.  Rule G8.
 
         Raises:
@@ -193,6 +209,7 @@ class Graph(Generic[GraphContext]):
             at_end=at_end,
             max_branches=max_branches,
             durability=durability,
+            migrations=migrations,
             listener=listener,
         )
 

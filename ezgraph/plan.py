@@ -308,6 +308,7 @@ class Wiring:
         at_end: What END means.
         max_branches: How many branches may run at once, or None.
         durability: Whether a finished call is in the store before the step goes on, or only whole steps are.  Rule F2.
+        migrations: The versions to which a migration leads.  Rule L5.
     """
 
     model: Model | None = None
@@ -316,6 +317,7 @@ class Wiring:
     at_end: AtEnd = "complete"
     max_branches: int | None = None
     durability: Durability = "call"
+    migrations: frozenset[int] = frozenset()
 
 
 @final

@@ -52,7 +52,7 @@ class Bytes(Protocol):
     """What outlives a life."""
 
     def text(self) -> str:
-        """All of it, as text."""
+        """All that was ever committed, as text: what is done stays done, also where it was replaced since."""
         ...
 
     def opened(self, life: Life) -> AbstractContextManager[Store]:
@@ -68,19 +68,20 @@ class InMemory:
 
     def __init__(self) -> None:
         self.sessions: dict[str, tuple[int, dict[Key, str]]] = {}
+        self.kept: list[str] = []
 
     def text(self) -> str:
-        return "\n".join(body for _, parts in self.sessions.values() for body in parts.values())
+        return "\n".join(self.kept)
 
     def opened(self, life: Life) -> AbstractContextManager[Store]:
-        return nullcontext(PartStore(self.sessions, life))
+        return nullcontext(PartStore(self, life))
 
 
 class PartStore:
     """Keeps what the codec writes, in a dict."""
 
-    def __init__(self, sessions: dict[str, tuple[int, dict[Key, str]]], life: Life) -> None:
-        self.parts, self.life = sessions, life
+    def __init__(self, bytes_: InMemory, life: Life) -> None:
+        self.parts, self.kept, self.life = bytes_.sessions, bytes_.kept, life
 
     async def load(self, session: str, codec: Codec, /) -> Session | None:
         await Await()
@@ -106,6 +107,7 @@ class PartStore:
         }
         kept = {key: body for key, body in parts.items() if key not in gone}
         self.parts[after.id] = after.revision, kept | {part[:3]: part.body for part in puts}
+        self.kept += [part.body for part in puts]
         self.life.commits += 1
         self.life.point("after commit")
         self.life.check()
@@ -118,34 +120,22 @@ class File:
     def __init__(self, folder: Path) -> None:
         self.folder, self.lives = folder, count()
         self.path = folder / f"{next(self.lives)}.db"
-        self.reader: sqlite3.Connection | None = None
+        self.kept: list[str] = []
 
     def text(self) -> str:
-        if self.reader is not None:
-            return self._read(self.reader)
-        with closing(_connect(self.path)) as connection:
-            return self._read(connection)
-
-    @staticmethod
-    def _read(connection: sqlite3.Connection) -> str:
-        if not connection.execute("SELECT 1 FROM sqlite_master").fetchall():
-            return ""
-        rows = connection.execute("SELECT body FROM part").fetchall()
-        return "\n".join(body for (body,) in rows)
+        return "\n".join(self.kept)
 
     @contextmanager
     def opened(self, life: Life) -> Iterator[Store]:
         def connect(*args: Any, **options: Any) -> sqlite3.Connection:
             made: sqlite3.Connection = _connect(*args, **options, factory=Statements)
             assert isinstance(made, Statements)
-            made.life = life
+            made.life, made.kept = life, self.kept
             return made
 
         with pytest.MonkeyPatch.context() as patched, SQLiteStore(self.path) as store:
             patched.setattr(sqlite3, "connect", connect)
-            with closing(_connect(self.path)) as self.reader:
-                yield store
-            self.reader = None
+            yield store
             if life.killed:  # before the connection is closed, which tidies up
                 left = self.path
                 self.path = self.folder / f"{next(self.lives)}.db"
@@ -157,22 +147,29 @@ class Statements(sqlite3.Connection):
     """A connection that a life may end at, before or after each statement."""
 
     life: Life
-    writes = False
+    kept: list[str]
+    writing: tuple[str, ...] | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         return self._between(sql, lambda: super(Statements, self).execute(sql, parameters))
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        return self._between(sql, lambda: super(Statements, self).executemany(sql, parameters))
+        cursor = self._between(sql, lambda: super(Statements, self).executemany(sql, parameters))
+        if "INSERT INTO part" in sql:
+            self.writing = (*(self.writing or ()), *(body for *_, body in parameters))
+        return cursor
 
     def _between(self, sql: str, run: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         self.life.point("before statement")
         self.life.check()
         cursor = run()
-        self.writes |= sql.strip().startswith(("INSERT INTO session", "UPDATE session"))
-        if sql == "COMMIT":
-            self.life.commits += self.writes
-            self.writes = False
+        if sql.strip().startswith(("INSERT INTO session", "UPDATE session")):
+            self.writing = ()
+        if sql == "COMMIT" and self.writing is not None:
+            self.life.commits += 1
+            self.kept += self.writing
+        if sql in ("COMMIT", "ROLLBACK"):
+            self.writing = None
         self.life.point("after statement")
         self.life.check()
         return cursor

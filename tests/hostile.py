@@ -12,7 +12,7 @@ from attrs import frozen
 from strategies import Level, Tree, Word
 
 from ezgraph.activations import Activation, Row, Rows
-from ezgraph.errors import CorruptSession, WrongGraph
+from ezgraph.errors import CorruptSession, VersionMismatch, WrongGraph
 from ezgraph.histories import History
 from ezgraph.messages import ToolCall, Usage, assistant, user
 from ezgraph.notes import Note, Said
@@ -137,7 +137,7 @@ def check(codec: Codec, mutant: object) -> str:
             made = codec.loaded("c-17", rows, store="hostile", graph="claims", version=1, revision=1)
         else:
             made = codec.read("c-17", mutant, store="hostile")
-    except (CorruptSession, WrongGraph):
+    except (CorruptSession, VersionMismatch, WrongGraph):
         return "refused"
     document = codec.document(made)
     assert codec.read("c-17", document, store="hostile") == made

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 from attrs import frozen
-from desk import file_parts
 from kept import journals
 
 import ezgraph.stores.parts as parts_module
@@ -54,8 +52,10 @@ from ezgraph import (
 from ezgraph.messages import ToolCall
 from ezgraph.models.contract import ModelReply, ModelRequest
 from ezgraph.runtime.compiled import CompiledGraph
-from ezgraph.session import Turn
+from ezgraph.session import Delta, Session, Turn
+from ezgraph.stores.codec import Codec
 from ezgraph.stores.memory import MemoryStore
+from ezgraph.stores.parts import Changes
 from ezgraph.stores.sqlite import SQLiteStore
 
 ENTERED: Counter[str] = Counter()
@@ -949,16 +949,23 @@ def weighs(tmp_path: Any, **options: Any) -> CompiledGraph:
     return graph.compile(store=SQLiteStore(tmp_path / "s.db", keep=0), **options)
 
 
-def test_e5_branches_that_are_too_large_for_one_write_are_written_one_by_one(
+def test_e5_branches_that_are_too_large_together_are_not_by_themselves(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rules E5, L3, L6: outcomes that end together are one write only as long as it fits, and none is written again."""
-    app = weighs(tmp_path)
+    """Rules E5, L3, L6: the limit is one of each part, and no row is written again."""
+    written: list[str] = []
+    changes = Codec.changes
+
+    def watched(codec: Codec, after: Session, delta: Delta) -> Changes:
+        made = changes(codec, after, delta)
+        written.extend(part.body for part in made.puts if part.kind == "row" and "xxx" in part.body)
+        return made
+
+    monkeypatch.setattr(Codec, "changes", watched)
     monkeypatch.setattr(parts_module, "MAX_BYTES", 700)
-    assert app.invoke("go", session="s").reply == "900"
-    written = [len(json.dumps(text)) for text in file_parts(tmp_path / "s.db").values() if "xxx" in str(text)]
+    assert weighs(tmp_path).invoke("go", session="s").reply == "900"
     assert len(written) == 3
-    assert max(written) < 700
+    assert max(map(len, written)) < 700 < sum(map(len, written))
 
 
 @pytest.mark.parametrize("max_branches", [None, 1])

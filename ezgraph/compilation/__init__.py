@@ -61,6 +61,7 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         mentions[node_id] = frozenset(name for names in reading.mentions.values() for name in names)
     if wiring is not None:
         _check_end_session(wiring, ids, problems)
+        _check_migrations(definition.version, wiring.migrations, problems)
     links = _links(definition, ids, problems)
     ways = Ways(ids.get(entry) if _may_begin(entry) else None, nodes, ids, returns, mentions, links, problems)
     topology = ways.judge()
@@ -187,6 +188,19 @@ def _check_end_session(wiring: Wiring, ids: dict[type, str], problems: list[Prob
             known = ", ".join(c.__name__ for c in ids if issubclass(c, Conversation)) or "it has none"
             mend = f"Name conversations of the graph: {known}."
             problems.append(Problem("end-session", f"end_session={name}", "is no conversation of the graph", mend))
+
+
+def _check_migrations(version: int, steps: frozenset[int], problems: list[Problem]) -> None:
+    """They lead without a gap to the graph's version; how far back they begin is the author's to say.  Rule L5."""
+    for to in sorted(steps):
+        if not 2 <= to <= version:
+            mend = f"Write what leads to 2 and on to {version}, or raise Graph(..., version={to})."
+            what = f"leads to version {to}, and the graph is of version {version}"
+            problems.append(Problem("migration-gap", f"migrations={{{to}: ...}}", what, mend))
+    if missing := sorted(set(range(min(steps, default=version + 1), version + 1)) - steps):
+        told = " and ".join(map(str, missing))
+        mend = f"Write migrations={{{missing[0]}: ...}}, or () where nothing changes."
+        problems.append(Problem("migration-gap", "migrations", f"nothing leads to version {told}", mend))
 
 
 # ------------------------------------------------------------------------------------------------------ the links

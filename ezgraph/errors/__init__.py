@@ -39,10 +39,12 @@ from ezgraph.errors.root import EzGraphError
 from ezgraph.errors.stores import (
     CorruptSession,
     ForeignFile,
+    MigrationFailed,
     NoSuchSession,
     SessionExists,
     StoreError,
     StoreUnavailable,
+    VersionMismatch,
     WrongGraph,
 )
 
@@ -56,6 +58,7 @@ __all__ = [
     "ForeignFile",
     "InvalidInput",
     "InvalidResponse",
+    "MigrationFailed",
     "ModelStopped",
     "NoResult",
     "NoState",
@@ -83,5 +86,6 @@ __all__ = [
     "UnfinishedWork",
     "UnknownSession",
     "UnknownTarget",
+    "VersionMismatch",
     "WrongGraph",
 ]

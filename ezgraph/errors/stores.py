@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
 from ezgraph.errors.root import EzGraphError
 
 
@@ -27,20 +30,84 @@ class ForeignFile(StoreError):
     """The file is not a store of ours, or one of a format this version does not know.  It was not touched."""
 
 
+Wrong: TypeAlias = tuple[str, str]
+"""Where in a stored document, from `$`, and why it does not load there."""
+
+_MOST: Final = 20
+
+
+def _told(problems: Sequence[Wrong]) -> str:
+    more = f"; and {len(problems) - _MOST} more" if len(problems) > _MOST else ""
+    return "; ".join(f"{path}: {problem}" for path, problem in problems[:_MOST]) + more
+
+
 class CorruptSession(StoreError):
     """What is stored for a session does not load as what the graph declares.  Rule L4.
 
     Attributes:
         session: The session's id.
-        path: Where in the stored document.
-        problem: Why it does not load there.
+        problems: Everything that does not load, with where it stands.
+        path: Where the first of them stands.
+        problem: What the first of them is.
     """
 
-    def __init__(self, store: str, session: str, path: str, problem: str) -> None:
-        self.session, self.path, self.problem = session, path, problem
+    def __init__(self, store: str, session: str, problems: Sequence[Wrong]) -> None:
+        self.session, self.problems = session, tuple(problems)
+        self.path, self.problem = self.problems[0]
+        super().__init__(store, f"session {session!r} in {store} does not load: {_told(problems)}. It was not changed.")
+
+
+class VersionMismatch(StoreError):
+    """Another version of the graph wrote the session, and nothing leads from there to this one.  Rule L5.
+
+    Attributes:
+        session: The session's id.
+        stored: The version that wrote it.
+        version: The graph's.
+        missing: The versions to which no migration leads; none where the session is the newer one.
+        problems: What of it does not load as it is, with where it stands.
+    """
+
+    def __init__(  # noqa: PLR0913  what happened, all of it
+        self,
+        store: str,
+        session: str,
+        *,
+        stored: int,
+        version: int,
+        missing: Sequence[int] = (),
+        problems: Sequence[Wrong] = (),
+    ) -> None:
+        self.session, self.stored, self.version = session, stored, version
+        self.missing, self.problems = tuple(missing), tuple(problems)
+        if missing:
+            gaps = " and ".join(map(str, missing))
+            told = f"and no migration leads to version {gaps}. "
+            told += f"As it is, this does not load: {_told(problems)}. " if problems else "It would load as it is. "
+            told += f"Write compile(migrations={{{missing[0]}: ...}})."
+        else:
+            told = "which is newer. Run the newer version of the program."
         super().__init__(
             store,
-            f"session {session!r} in {store} does not load: {path}: {problem}. It was not changed.",
+            f"session {session!r} in {store} is of version {stored} and the graph of version {version}, {told} "
+            "It was not changed.",
+        )
+
+
+class MigrationFailed(StoreError):
+    """A migration raised, or what it gave is no document.  Nothing was changed.  Rule L5.
+
+    Attributes:
+        session: The session's id.
+        to: The version that it leads to.
+        migration: Its name.
+    """
+
+    def __init__(self, store: str, session: str, *, to: int, migration: str, problem: str) -> None:
+        self.session, self.to, self.migration = session, to, migration
+        super().__init__(
+            store,
+            f"session {session!r} in {store}: the migration {migration} to version {to} {problem}. It was not changed.",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
@@ -35,6 +35,7 @@ from ezgraph.session import CONTEXT, Session, Turn
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 from ezgraph.stores.memory import MemoryStore
+from ezgraph.stores.migrations import Steps
 
 Value = TypeVar("Value")
 
@@ -67,6 +68,7 @@ class CompiledGraph:
         at_end: AtEnd,
         max_branches: int | None,
         durability: Durability,
+        migrations: Steps,
         listener: Listener | None,
     ) -> CompiledGraph:
         """What `Graph.compile` does."""
@@ -83,13 +85,23 @@ class CompiledGraph:
             raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
         if isinstance(end_session, type):
             raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
-        plan = plan_of(definition, Wiring(model, tuple(end_session), on_conflict, at_end, max_branches, durability))
+        _check_steps(migrations)
+        wiring = Wiring(model, tuple(end_session), on_conflict, at_end, max_branches, durability, frozenset(migrations))
+        plan = plan_of(definition, wiring)
         states = {spec.id: spec.state for spec in plan.nodes.values()}
         outputs = {spec.id: spec.output for spec in plan.nodes.values() if spec.placement == "internal"}
         job = plan.entry if plan.is_job else None
         tools = [tool for spec in plan.nodes.values() for tool in spec.tools.values()]
         answers = {tool.key: tool.answer for tool in tools if tool.answer is not None}
-        codec = Codec(plan.graph, {**states, CONTEXT: plan.context_type}, outputs, entry=job, answers=answers)
+        codec = Codec(
+            plan.graph,
+            {**states, CONTEXT: plan.context_type},
+            outputs,
+            entry=job,
+            answers=answers,
+            version=definition.version,
+            migrations=migrations,
+        )
         return cls(plan, Executor(plan, MemoryStore() if store is None else store, codec), listener)
 
     # ---------------------------------------------------------------------------------------------------------- a turn
@@ -353,6 +365,17 @@ def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
 def _check_has(name: str, given: object, methods: Sequence[str], instead: str) -> None:
     if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
         raise InvalidInput("", f"{name}={given!r}: pass {instead}, made and not as a class.")
+
+
+def _check_steps(migrations: object) -> None:
+    """Versions, each with a function or several."""
+    mend = 'pass a dict such as {2: rename_node("Review", "Approval")}.'
+    if not isinstance(migrations, Mapping):
+        raise InvalidInput("", f"migrations={migrations!r}: {mend}")
+    for to, given in migrations.items():
+        several = given if isinstance(given, Sequence) else (given,)
+        if type(to) is not int or not all(map(callable, several)):
+            raise InvalidInput("", f"migrations={{{to!r}: {given!r}}}: {mend}")
 
 
 def _check_no_loop(call: str, instead: str) -> None:

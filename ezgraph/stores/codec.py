@@ -5,19 +5,21 @@ There is one format, and one way to read it: no import by a stored name, no pick
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, cast, final
 
 from msgspec.structs import replace
 
 from ezgraph.activations import Place, Row, Rows
-from ezgraph.errors import CorruptSession, StateTypeError, WrongGraph
+from ezgraph.errors import CorruptSession, MigrationFailed, StateTypeError, VersionMismatch, WrongGraph
+from ezgraph.errors.stores import Wrong
 from ezgraph.notes import Note
 from ezgraph.session import Delta, Session
 from ezgraph.shapes import describe, flaws, is_text
 from ezgraph.stores import parts as form
-from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name
+from ezgraph.stores.migrations import Steps, missing_steps, steps_of
+from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name, summary_of
 from ezgraph.stores.values import Values
 from ezgraph.structuring import shown
 
@@ -33,6 +35,7 @@ class Codec:
         entry: The worker that a job begins with, or None.
         answers: What tools give as task results, by `Tool.key`.
         version: The graph's version.
+        migrations: What leads from older versions to it.
 
     Raises:
         TypeError: A type has flaws; `shapes.flaws` lists them.
@@ -47,11 +50,13 @@ class Codec:
         entry: str | None = None,
         answers: Mapping[str, object] = MappingProxyType({}),
         version: int = 1,
+        migrations: Steps = MappingProxyType({}),
     ) -> None:
         for tp in (*states.values(), *outputs.values()):
             if wrong := flaws(tp):
                 raise TypeError(f"{describe(tp)}: {wrong[0].what}")
         self.graph, self.version = graph, version
+        self._steps = {to: steps_of(given) for to, given in migrations.items()}
         self._values = Values(states, outputs, entry=entry, answers=answers)
 
     # ---------------------------------------------------------------------------------------------------------- encode
@@ -83,9 +88,9 @@ class Codec:
         if delta.opened is not None or delta.closed or delta.rows or delta.marks != ():
             _cut_activation(cut, after, delta)
         if delta.results is not None:
-            cut.drops += [Drop("result"), Drop("series")]
+            cut.drops += [Drop("result"), Drop("series"), Drop("item")]
             cut.put_named("result", "results", after.results)
-            cut.put_named("series", "series", after.series)
+            cut.put_series(after.series)
         if delta.errors:
             cut.put_listed("error", "", len(after.errors) - len(delta.errors), delta.errors)
         if delta.forgets:
@@ -120,25 +125,62 @@ class Codec:
         try:
             document = document_of(stored, **head)
         except Unreadable as error:
-            raise CorruptSession(store, session, error.path, str(error)) from None
+            raise CorruptSession(store, session, [(error.path, str(error))]) from None
         return self.read(session, document, store=store)
 
     def read(self, session: str, document: object, *, store: str) -> Session:
-        """The session that a document says.
+        """The session that a document says, brought to this version of the graph.
 
         Raises:
             CorruptSession: It is not what this graph's `document` gives.  Rule L4.
             WrongGraph: Another graph wrote it.
+            VersionMismatch: Another version wrote it, and no migrations lead from there.  Rule L5.
+            MigrationFailed: One that leads there does not.
         """
-        graph = document.get("graph") if type(document) is dict else None
-        if type(graph) is str and graph != self.graph:
+        if isinstance(document, dict) and type(graph := document.get("graph")) is str and graph != self.graph:
             raise WrongGraph(store, session, graph, self.graph)
+        version = document.get("version") if isinstance(document, dict) else None
+        if type(version) is not int or version < 1 or version == self.version:
+            return self._read(session, document, store)
+        if version > self.version:
+            raise VersionMismatch(store, session, stored=version, version=self.version)
+        if missing := missing_steps(version, self.version, self._steps):
+            problems: Sequence[Wrong] = ()
+            try:
+                self._read(session, document, store)
+            except CorruptSession as error:
+                problems = error.problems
+            raise VersionMismatch(
+                store, session, stored=version, version=self.version, missing=missing, problems=problems
+            )
+        return self._read(session, self._migrated(session, cast("Document", document), version, store), store)
+
+    def _migrated(self, session: str, document: Document, version: int, store: str) -> Document:
+        """The document as this version of the graph would have written it, the given one left as it is."""
+        made: object = form.parsed(form.encoded(document))
+        for to in range(version + 1, self.version + 1):
+            for migration in self._steps[to]:
+                name = getattr(migration, "__qualname__", repr(migration))
+                try:
+                    made = migration(cast("Document", made))
+                    summary_of(made)
+                except Unreadable as wrong:
+                    told = f"gave what is no session: {wrong.path} {wrong}"
+                    raise MigrationFailed(store, session, to=to, migration=name, problem=told) from None
+                except Exception as error:
+                    told = f"raised {type(error).__name__}: {error}"
+                    raise MigrationFailed(store, session, to=to, migration=name, problem=told) from error
+        return {**cast("Document", made), "version": self.version}
+
+    def _read(self, session: str, document: object, store: str) -> Session:
         try:
             return Session(session, **self._values.load(document, Session))
         except Exception as error:  # noqa: BLE001  an author's validator may raise anything: it is told with its path
-            path, wrong = next(self._values.wrongs(error))
-            told = str(wrong) if isinstance(wrong, ValueError) else f"{type(wrong).__name__}: {wrong}"
-            raise CorruptSession(store, session, f"${shown(path)}", told) from None
+            problems = []
+            for path, wrong in self._values.wrongs(error):
+                told = str(wrong) if isinstance(wrong, ValueError) else f"{type(wrong).__name__}: {wrong}"
+                problems.append((f"${shown(path)}", told))
+            raise CorruptSession(store, session, problems) from None
 
 
 @final
@@ -156,6 +198,12 @@ class _Cut:
     def put_named(self, kind: str, field: str, values: Mapping[str, object]) -> None:
         for name, plain in self._dumps[field](values).items():
             self._add(kind, name, 0, plain, f"$.{field}.{name}")
+
+    def put_series(self, series: Mapping[str, tuple[object, ...]]) -> None:
+        for worker, outputs in self._dumps["series"](series).items():
+            self._add("series", worker, 0, len(outputs), "$.series")
+            for at, plain in enumerate(outputs):
+                self._add("item", worker, at, plain, f"$.series.{worker}[{at}]")
 
     def put_listed(self, kind: str, name: str, first: int, values: Iterable[object]) -> None:
         dump = self._dumps[kind]

@@ -153,3 +153,14 @@ class Archive(Store, Protocol):
     def prune(self, query: Query, /) -> int | Awaitable[int]:
         """Delete all sessions that `query` means, or none where that fails; how many there were."""
         ...
+
+    def migrate(self, codec: Codec, /) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Write every session of the codec's graph that an older version wrote as the codec's writes it, or none.
+
+        Returns:
+            The ids of those that were written.
+
+        Raises:
+            StoreError: One of them does not load, or a migration raised.  Nothing was changed.
+        """
+        ...

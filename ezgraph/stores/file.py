@@ -52,6 +52,9 @@ _CREATE: Final = f"""
     PRAGMA user_version = {SCHEMA};
 """
 
+_GLANCE: Final = 0.2
+"""Seconds after which a file that looks cut off is taken for one."""
+
 _HELD: Final = "Another program holds it; end that, or give a longer timeout=."
 _DENIED: Final = "Let this user write the file and its folder."
 _BROKEN: Final = "Restore the file from a backup."
@@ -130,11 +133,9 @@ class SQLiteFile:
         """Judge the file by its header before SQLite may touch it."""
         path = Path(self.path)
         try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(path.stat().st_mode):
                 raise StoreUnavailable(self.path, f"{self.path} is not a file. Name a file in it or beside it.")
-            with path.open("rb") as file:
-                header = file.read(100)
+            header = self._header()
         except FileNotFoundError:
             if not path.parent.is_dir():
                 raise StoreUnavailable(
@@ -150,15 +151,28 @@ class SQLiteFile:
         if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
             raise self._foreign("is not a SQLite file")
         self._judge(int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big"))
-        log = Path(f"{self.path}-wal")
-        if not (log.exists() and log.stat().st_size):  # what is in the log may be missing in the file
-            self._measure(found.st_size, header)
+        deadline = monotonic() + _GLANCE
+        while self._is_cut_off():
+            if monotonic() > deadline:
+                raise StoreUnavailable(self.path, f"{self.path} has lost its end. {_BROKEN}")
+            sleep(_GLANCE / 10)
 
-    def _measure(self, size: int, header: bytes) -> None:
-        """Refuse a file that was cut off: SQLite would tell only when it meets a page that is not there."""
+    def _header(self) -> bytes:
+        with Path(self.path).open("rb") as file:
+            return file.read(100)
+
+    def _is_cut_off(self) -> bool:
+        """Whether pages are missing at its end: SQLite would tell only when it meets one, and write to the others.
+
+        While another process closes the file, it may look so for an instant.
+        """
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size:  # what the file lacks may be in the log
+            return False
+        header = self._header()
         page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
-        if header[24:28] == header[92:96] and size < pages * (65536 if page == 1 else page):
-            raise StoreUnavailable(self.path, f"{self.path} has lost its end. {_BROKEN}")
+        counted = header[24:28] == header[92:96]  # else an old library wrote it, which did not count pages
+        return counted and Path(self.path).stat().st_size < pages * (65536 if page == 1 else page)
 
     def _judge(self, application: int, schema: int) -> None:
         if application != APPLICATION_ID:

@@ -94,7 +94,7 @@ class MemoryStore:
         try:
             check(document)
         except Unreadable as error:
-            raise CorruptSession("memory", session, error.path, str(error)) from None
+            raise CorruptSession("memory", session, [(error.path, str(error))]) from None
         now, own = self._clock(), json.decode(json.encode(document))
         with self._lock:
             if session in self._sessions:
@@ -117,6 +117,18 @@ class MemoryStore:
             for entry in meant:
                 del self._sessions[entry.session]
         return len(meant)
+
+    def migrate(self, codec: Codec, /) -> Sequence[str]:
+        """Bring every session of the codec's graph to its version, or none; the ids of those that were brought."""
+        with self._lock:
+            older = [one for one in self._meant(Query(graph=codec.graph)) if one.version != codec.version]
+            made = {
+                one.session: codec.read(one.session, _document(self._sessions[one.session]), store="memory")
+                for one in older
+            }
+            for one in older:
+                self._sessions[one.session] = made[one.session], codec, one.created, one.updated
+        return [*made]
 
     def _meant(self, query: Query) -> list[Entry]:
         entries = (_entry(session, kept) for session, kept in sorted(self._sessions.items()))

@@ -62,15 +62,27 @@ class Changes(NamedTuple):
 ALONE: Final = {"head": "head", "limits": "limits", "activation": "activation"}
 """The kinds that a session has once, with their key in the document."""
 
-NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results", "series": "series"}
+NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results"}
 """Those that it has once for each name."""
 
+_INDEXED: Final = {"message": "histories", "item": "series"}
 _LISTED: Final = {"row": "rows", "mark": "marks", "error": "errors", "note": "journal"}
 _IN_ACTIVATION: Final = ("row", "mark")
 _INNER: Final = ("rows", "marks")
 _OPENED: Final = "activation"
 _KEYS: Final = frozenset(
-    ("format", "graph", "version", "revision", "histories", "errors", "journal", *ALONE.values(), *NAMED.values())
+    (
+        "format",
+        "graph",
+        "version",
+        "revision",
+        "series",
+        "histories",
+        "errors",
+        "journal",
+        *ALONE.values(),
+        *NAMED.values(),
+    )
 )
 
 Inner = TypeVar("Inner", dict[str, Any], list[Any])
@@ -101,7 +113,7 @@ def encoded(value: Any) -> str:
 # ------------------------------------------------------------------------------------------------------------ to parts
 
 
-def parts_of(document: Document) -> Iterator[Part]:  # noqa: C901  an arm for each kind
+def parts_of(document: Document) -> Iterator[Part]:  # noqa: C901, PLR0912  an arm for each kind
     """The parts of a document: those of which `document_of` would make it again.
 
     Raises:
@@ -116,6 +128,10 @@ def parts_of(document: Document) -> Iterator[Part]:  # noqa: C901  an arm for ea
     for kind, key in NAMED.items():
         for name, value in _inner(document, key, dict).items():
             yield _part(kind, name, 0, value)
+    for worker, outputs in _inner(document, "series", dict).items():
+        yield _part("series", worker, 0, len(_list(outputs, f"$.series.{worker}")))
+        for at, output in enumerate(outputs):
+            yield _part("item", worker, at, output)
     for space, messages in _inner(document, "histories", dict).items():
         for at, message in enumerate(_list(messages, f"$.histories.{space}")):
             yield _part("message", space, at, message)
@@ -219,7 +235,7 @@ def check(document: object) -> None:
 # ------------------------------------------------------------------------------------------------------ to a document
 
 
-def document_of(parts: Iterable[tuple[object, object, object, object]], **head: object) -> Document:
+def document_of(parts: Iterable[tuple[object, object, object, object]], **head: object) -> Document:  # noqa: C901, PLR0912  an arm for each kind
     """The document that stored parts make, with the keys of `head` first.
 
     Args:
@@ -239,9 +255,13 @@ def document_of(parts: Iterable[tuple[object, object, object, object]], **head: 
         elif kind in NAMED:
             path = f"$.{NAMED[kind]}.{name}"
             document.setdefault(NAMED[kind], {})[name] = parsed(body, path)
-        elif kind == "message":
-            space = document.setdefault("histories", {}).setdefault(name, [])
-            _append(space, at, body, f"$.histories.{name}")
+        elif kind in _INDEXED:
+            key = _INDEXED[kind]
+            _append(document.setdefault(key, {}).setdefault(name, []), at, body, f"$.{key}.{name}")
+        elif kind == "series":  # behind its items: there may be none
+            there = document.setdefault("series", {}).setdefault(name, [])
+            if parsed(body, f"$.series.{name}") != len(there):
+                raise Unreadable(f"$.series.{name}[{len(there)}]", "is missing")
         elif kind in _LISTED:
             ordered = inner if kind in _IN_ACTIVATION else document
             listed = ordered.setdefault(_LISTED[kind], [])

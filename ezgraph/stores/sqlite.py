@@ -31,6 +31,7 @@ _UPDATE: Final = """
     WHERE id = ? AND revision = ? AND version = ? RETURNING key
 """
 _UPGRADE: Final = "UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ? WHERE key = ?"
+_STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
 _HEAD: Final = "SELECT key, graph, version, revision, updated FROM session WHERE id = ?"
 _PARTS: Final = "SELECT kind, name, at, body FROM part WHERE session = ? ORDER BY kind, name, at"
 _PUT: Final = """
@@ -119,12 +120,12 @@ class SQLiteStore:
 
         def read(connection: sqlite3.Connection) -> Session | _Stored | None:
             """What is kept in memory, where the file has nothing newer."""
-            found = connection.execute(_HEAD, (session,)).fetchone()
-            if found is None:
-                return None
-            if kept and kept.codec is codec and found[3:] == (kept.session.revision, kept.updated):
-                return kept.session
-            return _stored(connection, session)
+            if kept and kept.codec is codec:
+                found = connection.execute(_STAMP, (session,)).fetchone()
+                if found == (codec.version, kept.session.revision, kept.updated):
+                    return kept.session
+            with transaction(connection, "DEFERRED"):
+                return _stored(connection, session)
 
         found = self._ask(self._reads, session, read)
         if not isinstance(found, _Stored):
@@ -177,13 +178,18 @@ class SQLiteStore:
             NoSuchSession: There is none.
             CorruptSession: It is not JSON of ours.
         """
-        found = self._ask(self._reads, session, lambda connection: _stored(connection, session))
+
+        def read(connection: sqlite3.Connection) -> _Stored | None:
+            with transaction(connection, "DEFERRED"):
+                return _stored(connection, session)
+
+        found = self._ask(self._reads, session, read)
         if found is None:
             raise NoSuchSession(self.path, session)
         try:
             return document_of(found.parts, **found.head)
         except Unreadable as error:
-            raise CorruptSession(self.path, session, error.path, str(error)) from None
+            raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
 
     def add(self, session: str, document: Document, /) -> None:
         """Keep a document under an id that is free.
@@ -195,7 +201,7 @@ class SQLiteStore:
         try:
             summary, parts = summary_of(document), [*parts_of(document)]
         except Unreadable as error:
-            raise CorruptSession(self.path, session, error.path, str(error)) from None
+            raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
         now = self._clock()
 
         def insert(connection: sqlite3.Connection) -> bool:
@@ -258,6 +264,23 @@ class SQLiteStore:
 
         return self._ask(self._writes, session, forget)
 
+    def migrate(self, codec: Codec, /) -> Sequence[str]:
+        """Bring every session of the codec's graph to its version in one transaction; the ids of those brought."""
+
+        def bring(connection: sqlite3.Connection) -> list[str]:
+            with transaction(connection):
+                older = connection.execute(
+                    "SELECT id FROM session WHERE graph = ? AND version <> ? ORDER BY id", (codec.graph, codec.version)
+                ).fetchall()
+                ids = [_text(id_) for (id_,) in older]
+                for session in ids:
+                    if found := _stored(connection, session):
+                        made = codec.loaded(session, found.parts, store=self.path, **found.head)
+                        _rewrite(connection, found.key, made, codec, found.updated)
+                return ids
+
+        return self._ask(self._writes, "", bring)
+
     # ------------------------------------------------------------------------------------------------------ the file
 
     def close(self) -> None:
@@ -287,20 +310,21 @@ class SQLiteStore:
 class _Stored(NamedTuple):
     """A session as it stands in the file."""
 
-    head: dict[str, object]
+    key: int
     updated: float
+    head: dict[str, object]
     parts: list[tuple[object, object, object, object]]
 
 
 def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
-    with transaction(connection, "DEFERRED"):
-        found = connection.execute(_HEAD, (session,)).fetchone()
-        if found is None:
-            return None
-        key, graph, version, revision, updated = found
-        rows = connection.execute(_PARTS, (key,)).fetchall()
+    """A session as it stands in the file, read inside a transaction."""
+    found = connection.execute(_HEAD, (session,)).fetchone()
+    if found is None:
+        return None
+    key, graph, version, revision, updated = found
+    rows = connection.execute(_PARTS, (key,)).fetchall()
     parts = [(_text(kind), _text(name), at, body) for kind, name, at, body in rows]
-    return _Stored({"graph": _text(graph), "version": version, "revision": revision}, updated, parts)
+    return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
 
 
 def _written(connection: sqlite3.Connection, write: _Write) -> RevisionConflict | None:
@@ -322,10 +346,16 @@ def _written(connection: sqlite3.Connection, write: _Write) -> RevisionConflict 
     found = connection.execute(_HEAD, (after.id,)).fetchone()
     if found is None or found[3] != before:
         return RevisionConflict(after.id, before, found[3] if found else 0)
-    connection.execute(_UPGRADE, (codec.version, *stands, now, found[0]))  # an older version of the graph wrote it
-    connection.execute(_FORGET, (found[0],))
-    _put(connection, found[0], parts_of(codec.document(after)))
+    _rewrite(connection, found[0], after, codec, now)  # another version of the graph wrote it
     return None
+
+
+def _rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: Codec, now: float) -> None:
+    """Write a session whole, as this version of its graph has it."""
+    stands = (session.revision, session.head.cursor, standing(session))
+    connection.execute(_UPGRADE, (codec.version, *stands, now, key))
+    connection.execute(_FORGET, (key,))
+    _put(connection, key, parts_of(codec.document(session)))
 
 
 def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> None:
