@@ -15,6 +15,7 @@ from ezgraph.nodes import Conversation, Node, Stage, Worker
 from ezgraph.session import END
 
 if TYPE_CHECKING:
+    from ezgraph.restoring import Policy
     from ezgraph.runtime.compiled import CompiledGraph
     from ezgraph.runtime.events import Listener
     from ezgraph.stores.contract import Store
@@ -178,6 +179,7 @@ class Graph(Generic[GraphContext]):
         max_branches: int | None = None,
         durability: Durability = "call",
         migrations: Steps = NO_STEPS,
+        on_restore: Policy | None = None,
         listener: Listener | None = None,
     ) -> CompiledGraph:
         """Judge the definition and make it runnable.
@@ -193,6 +195,8 @@ class Graph(Generic[GraphContext]):
                 Rule F2.
             migrations: What brings sessions of older versions to this one, by the version it leads to: a function of a
                 session's plain JSON, or several.  `ezgraph.stores.migrations` has ready-made ones.  Rule L5.
+            on_restore: Asked when input comes to a session that exists, before anything else is: to keep it, to change
+                it, or to start over.  `ezgraph.restoring` has what it returns, and a ready-made one.
             listener: Called with every event; without one none is made.  Rule G8.
 
         Raises:
@@ -210,6 +214,7 @@ class Graph(Generic[GraphContext]):
             max_branches=max_branches,
             durability=durability,
             migrations=migrations,
+            on_restore=on_restore,
             listener=listener,
         )
 

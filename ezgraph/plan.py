@@ -18,6 +18,7 @@ from ezgraph.graph import AtEnd, Durability, OnConflict, OnFailure
 from ezgraph.models.contract import Model, ToolSpec
 from ezgraph.nodes import Node
 from ezgraph.responses import UNSET, Origin, Placement
+from ezgraph.restoring import Policy
 from ezgraph.session import END
 from ezgraph.shapes import Mismatch
 
@@ -309,6 +310,7 @@ class Wiring:
         max_branches: How many branches may run at once, or None.
         durability: Whether a finished call is in the store before the step goes on, or only whole steps are.  Rule F2.
         migrations: The versions to which a migration leads.  Rule L5.
+        on_restore: What becomes of a session that input comes back to.
     """
 
     model: Model | None = None
@@ -318,6 +320,7 @@ class Wiring:
     max_branches: int | None = None
     durability: Durability = "call"
     migrations: frozenset[int] = frozenset()
+    on_restore: Policy | None = None
 
 
 @final

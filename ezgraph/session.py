@@ -67,19 +67,21 @@ class Limits(Struct, frozen=True, gc=False):
 @final
 @frozen
 class ErrorRecord:
-    """One failed step, in the session's error log.  Rule G4.
+    """One failed step, or a warning, in the session's error log.  Rule G4.
 
     Attributes:
         run: The run or activation number in which it failed.
         node: The node's id.
-        error: The error's class name.
+        error: The error's class name; of a warning, what it is about.
         text: What it said.
+        level: Which of the two.
     """
 
     run: int
     node: str
     error: str
     text: str
+    level: Literal["error", "warning"] = "error"
 
 
 class Session(Struct, frozen=True, eq=False, gc=False):
@@ -170,6 +172,7 @@ class Delta(Struct, frozen=True, gc=False):
         errors: Appended to the error log.
         notes: Appended to the journals of their steps.
         forgets: All journals are dropped, before `notes` are appended; a row drops its own.
+        anew: The session starts over, before all else: nothing is left of it but what it spent and its error log.
     """
 
     session: str
@@ -189,6 +192,7 @@ class Delta(Struct, frozen=True, gc=False):
     errors: tuple[ErrorRecord, ...] = ()
     notes: tuple[Note, ...] = ()
     forgets: bool = False
+    anew: bool = False
 
 
 def apply(session: Session, delta: Delta) -> Session:  # noqa: C901  an arm for each field of a delta
@@ -198,6 +202,8 @@ def apply(session: Session, delta: Delta) -> Session:  # noqa: C901  an arm for 
         session: At the revision that the delta builds on.
         delta: At most one activation is opened or closed in it.
     """
+    if delta.anew:
+        session = replace(session, cells={}, histories={}, activation=None, results={}, series={}, journal={})
     cells, histories, usage, activation = session.cells, session.histories, session.usage, session.activation
     results, series = session.results, session.series
     if delta.opened is not None:

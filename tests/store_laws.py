@@ -197,13 +197,13 @@ def law_what_is_exported_and_added_elsewhere_loads_equal(opened: Opener) -> None
             "version": 1,
             "revision": 2,
         }
-        now(store.add("c-18", document))
+        now(store.add({"c-18": document}))
         now(store.copy("c-17", "c-19"))
         document["cells"]["Intake"] = 99
         for other in ("c-18", "c-19"):
             assert load(store, other) == replace(second, id=other)
             with pytest.raises(SessionExists, match=rf"there is a session '{other}' in .* already"):
-                now(store.add(other, document))
+                now(store.add({"free": document, other: document}))
             with pytest.raises(SessionExists, match="take another id"):
                 now(store.copy("c-17", other))
         grown = commit(store, load(store, "c-18"), following(second, "three", "c-18"))
@@ -243,10 +243,11 @@ def law_what_is_no_document_is_not_added(opened: Opener) -> None:
     with opened() as store:
         for document, path, problem in BAD + tuple(({**HEAD, **more}, at, why) for more, at, why in BAD_PARTS):
             with pytest.raises(CorruptSession, match=problem) as caught:
-                now(store.add("c-17", document))
+                now(store.add({"ok": HEAD, "c-17": document}))
             assert (caught.value.path, caught.value.session) == (path, "c-17")
         assert load(store, "c-17") is None
         assert now(store.find(Query())) == []
+        assert now(store.add({})) is None
 
 
 def law_sessions_are_found_by_what_they_are(opened: Opener) -> None:
@@ -263,13 +264,18 @@ def law_sessions_are_found_by_what_they_are(opened: Opener) -> None:
             return [entry.session for entry in now(store.find(Query(**query)))]
 
         (first, *_) = now(store.find(Query()))
-        assert first == Entry("a", "claims", 1, 2, "Intake", "idle", first.created, first.updated)
+        assert first == Entry("a", "claims", 1, 2, "Intake", "idle", first.created, first.updated, first.idle)
         assert first.created < first.updated
+        again = now(store.entry("a"))
+        assert again is not None
+        assert (again.session, again.updated) == ("a", first.updated)
+        assert again.idle >= first.idle >= 0
+        assert now(store.entry("e")) is None
         assert found() == ["a", "b", "c", "d"]
         assert found(graph="claims") == ["a", "b", "c"]
         assert found(cursor="Intake") == ["a", "c"]
         assert [found(status=one) for one in ("idle", "completed", "unfinished")] == [["a", "d"], ["b"], ["c"]]
-        assert found(before=first.updated) == ["b", "c", "d"]
+        assert (found(idle=0), found(idle=3600)) == (["a", "b", "c", "d"], [])
         assert (found(limit=2), found(limit=2, after="b"), found(limit=0)) == (["a", "b"], ["c", "d"], [])
         assert found(graph="claims", status="idle", cursor="Basket") == []
 

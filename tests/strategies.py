@@ -12,6 +12,7 @@ from uuid import UUID
 import attrs
 from attrs import frozen
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.histories import Addition
@@ -315,9 +316,15 @@ def notes(of: Kept) -> st.SearchStrategy[Note]:
     )
 
 
+logged = st.builds(ErrorRecord, counts, st.text(), st.text(), st.text(), st.sampled_from(["error", "warning"]))
+
+
 @st.composite
 def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
     """Any delta that `apply` can add to `before`: no row is written twice."""
+    anew = draw(st.sampled_from([False, False, False, True]))
+    if anew:
+        before = replace(before, histories={}, activation=None)
     added = {}
     for space in draw(st.sets(st.sampled_from(SPACES))):
         there = len(before.histories.get(space, ()))
@@ -345,9 +352,10 @@ def deltas(draw: st.DrawFn, of: Kept, before: Session) -> Delta:
         draw(st.booleans()),
         draw(st.none() | (st.lists(st.sampled_from(once), unique=True).map(tuple) if once else st.just(()))),
         draw(st.lists(st.sampled_from(each), unique=True).map(tuple) if each else st.just(())),
-        draw(st.lists(st.builds(ErrorRecord, counts, st.text(), st.text(), st.text()), max_size=1).map(tuple)),
+        draw(st.lists(logged, max_size=1).map(tuple)),
         draw(st.lists(notes(of), max_size=2).map(tuple)),
         draw(st.booleans()),
+        anew,
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from datetime import timedelta
+from inspect import isawaitable
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 from msgspec.structs import replace
 
 from ezgraph.activations import Rows
+from ezgraph.algebra.restoring import restoring
 from ezgraph.algebra.scheduling import (
     abandoning,
     begun,
@@ -22,22 +25,32 @@ from ezgraph.algebra.scheduling import (
 )
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
-from ezgraph.errors import InvalidInput, InvalidResponse, RunningLoop, SessionCompleted, UnfinishedWork, UnknownSession
+from ezgraph.errors import (
+    InvalidInput,
+    InvalidResponse,
+    RunningLoop,
+    SessionCompleted,
+    StoreError,
+    UnfinishedWork,
+    UnknownSession,
+)
 from ezgraph.graph import AtEnd, Definition, Durability, OnConflict
 from ezgraph.messages import Message, user
 from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node
 from ezgraph.plan import Plan, Wiring
+from ezgraph.restoring import Policy, Restored
 from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
 from ezgraph.runtime.executor import Executor
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Session, Turn
+from ezgraph.session import CONTEXT, Session, Turn, standing
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.contract import Store
+from ezgraph.stores.contract import Archive, Query, Store
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.migrations import Steps
 
 Value = TypeVar("Value")
+Answer = TypeVar("Answer")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
@@ -69,6 +82,7 @@ class CompiledGraph:
         max_branches: int | None,
         durability: Durability,
         migrations: Steps,
+        on_restore: Policy | None,
         listener: Listener | None,
     ) -> CompiledGraph:
         """What `Graph.compile` does."""
@@ -81,12 +95,18 @@ class CompiledGraph:
             _check_has("store", store, ("load", "commit"), 'SQLiteStore("sessions.db")')
         if model is not None:
             _check_has("model", model, ("respond",), "an object with `async def respond(self, request)`")
+        if on_restore is not None and not callable(on_restore):
+            raise InvalidInput("", f"on_restore={on_restore!r}: pass a function of one Restored.")
+        if on_restore is not None and store is not None:
+            _check_has("store", store, ("entry",), "a store that says how long a session was idle")
         if listener is not None and not callable(listener):
             raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
         if isinstance(end_session, type):
             raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
         _check_steps(migrations)
-        wiring = Wiring(model, tuple(end_session), on_conflict, at_end, max_branches, durability, frozenset(migrations))
+        wiring = Wiring(
+            model, tuple(end_session), on_conflict, at_end, max_branches, durability, frozenset(migrations), on_restore
+        )
         plan = plan_of(definition, wiring)
         states = {spec.id: spec.state for spec in plan.nodes.values()}
         outputs = {spec.id: spec.output for spec in plan.nodes.values() if spec.placement == "internal"}
@@ -132,13 +152,23 @@ class CompiledGraph:
         _check_session(session)
         _check_positive("step_limit", step_limit)
         incoming = None if message is None else _as_message(message)
-        found = await self._executor.load(session) or new_session(self.plan, session)
+        found = await self._restored(session) or new_session(self.plan, session)
         if left := work_left(self.plan, found):
             raise UnfinishedWork(session, left)
         if is_completed(found):
             raise SessionCompleted(session)
         self._check_wanted(found, incoming)
         return await self._driven(begun(found, incoming, step_limit), extra)
+
+    async def _restored(self, session: str) -> Session | None:
+        """The session as the policy wants it, which is asked before anything else is."""
+        found, policy = await self._executor.load(session), self.plan.wiring.on_restore
+        entry = None if found is None or policy is None else await _answered(self.archive.entry(session))
+        if found is None or policy is None or entry is None:
+            return found
+        restored = Restored(_unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
+        delta = restoring(self.plan, found, await _answered(policy(restored)))
+        return found if delta is None else await self._executor.commit(found, delta)
 
     def _check_wanted(self, session: Session, incoming: Message | None) -> None:
         """A stage is brought a message, the entry of a job is not."""
@@ -274,6 +304,41 @@ class CompiledGraph:
             raise UnknownSession(session)
         return found
 
+    @property
+    def archive(self) -> Archive:
+        """The store, to list, move and forget sessions in.
+
+        Raises:
+            InvalidInput: It can only load and commit.
+        """
+        _check_has("store", self._executor.store, ("find", "export", "migrate"), "a store that can do that")
+        return cast("Archive", self._executor.store)
+
+    async def aunfit(self) -> tuple[StoreError, ...]:
+        """Why sessions of this graph would not load, one error each, those that load left out.  Changes nothing."""
+        wrong: list[StoreError] = []
+        codec = self._executor.codec
+        for entry in await _answered(self.archive.find(Query(graph=self.plan.graph))):
+            try:
+                document = await _answered(self.archive.export(entry.session))
+                codec.read(entry.session, document, store=repr(self.archive))
+            except StoreError as error:
+                wrong.append(error)
+        return tuple(wrong)
+
+    async def amigrate(self) -> tuple[str, ...]:
+        """Write every session that an older version of this graph wrote as this one does, all or none.  Rule L5.
+
+        Not needed: a session that is loaded is migrated, and its next commit writes it so.
+
+        Returns:
+            The ids of the sessions that were written.
+
+        Raises:
+            StoreError: One of them does not load, or a migration raised.  Nothing was changed.
+        """
+        return tuple(await _answered(self.archive.migrate(self._executor.codec)))
+
     def read(self, session: Session, node: type[Node[Value, Any]]) -> Value:
         """A node's state in a loaded session, by its own type.  Rules F5, F8.
 
@@ -311,6 +376,14 @@ def _unshared(session: Session) -> Session:
         series={**session.series},
         journal={},
     )
+
+
+async def _answered(answer: Answer | Awaitable[Answer]) -> Answer:
+    """What a store answers, at once or later."""
+    if isawaitable(answer):
+        made: Answer = await answer
+        return made
+    return answer
 
 
 async def _next_of(events: Stream) -> Event | None:

@@ -72,6 +72,8 @@ class Codec:
             StateTypeError: Something in it could not be loaded again (a lone surrogate, more than `MAX_BYTES`).
         """
         cut = _Cut(self._values.dumps, delta)
+        if delta.anew:
+            cut.drops += [Drop(kind) for kind in form.DROPPED_ANEW]
         if delta.head is not None:
             cut.put("head", "head", delta.head)
         if delta.limits is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ezgraph.session import Delta, Session, Standing
 from ezgraph.stores.codec import Codec
@@ -26,6 +26,7 @@ class Entry:
         status: It waits for input, has work left, or its graph has ended.
         created: When it began, in seconds since 1970 (UTC).
         updated: When it was last written.
+        idle: How long ago that was by the store's clock, in seconds; outside equality.
     """
 
     session: str
@@ -36,6 +37,7 @@ class Entry:
     status: Standing
     created: float
     updated: float
+    idle: float = field(eq=False)
 
 
 @final
@@ -47,7 +49,7 @@ class Query:
         graph: Of this graph.
         cursor: Whose next turn this node owns, or END.
         status: That stand so.
-        before: Last written before this, in seconds since 1970 (UTC).
+        idle: Not written for so many seconds, by the store's clock.
         after: Whose id sorts behind this: the last one of the page before.
         limit: At most so many, in the order of their ids.
     """
@@ -55,7 +57,7 @@ class Query:
     graph: str | None = None
     cursor: str | None = None
     status: Standing | None = None
-    before: float | None = None
+    idle: float | None = None
     after: str | None = None
     limit: int | None = None
 
@@ -65,12 +67,9 @@ class Query:
             self.graph in (None, entry.graph)
             and self.cursor in (None, entry.cursor)
             and self.status in (None, entry.status)
-            and (self.before is None or entry.updated < self.before)
+            and (self.idle is None or entry.idle >= self.idle)
             and (self.after is None or entry.session > self.after)
         )
-
-
-EVERY = Query()
 
 
 class Store(Protocol):
@@ -119,6 +118,10 @@ class Archive(Store, Protocol):
         """The sessions that `query` means, in the order of their ids."""
         ...
 
+    def entry(self, session: str, /) -> Entry | Awaitable[Entry | None] | None:
+        """What is listed of one session, or None where there is none."""
+        ...
+
     def export(self, session: str, /) -> Document | Awaitable[Document]:
         """A whole session as plain JSON, without its id: the caller's own.
 
@@ -128,12 +131,12 @@ class Archive(Store, Protocol):
         """
         ...
 
-    def add(self, session: str, document: Document, /) -> Awaitable[None] | None:
-        """Keep a session that was exported, under an id that is free.  A load judges what is in it.
+    def add(self, documents: Mapping[str, Document], /) -> Awaitable[None] | None:
+        """Keep sessions that were exported, by ids that are free; all of them or none.  A load judges what is in them.
 
         Raises:
-            SessionExists: The id is taken.
-            CorruptSession: It is no document of ours.
+            SessionExists: An id is taken.
+            CorruptSession: One is no document of ours.
         """
         ...
 

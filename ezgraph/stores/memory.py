@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from threading import Lock
 from time import time
@@ -72,6 +72,11 @@ class MemoryStore:
         with self._lock:
             return self._meant(query)
 
+    def entry(self, session: str, /) -> Entry | None:
+        """What is listed of one session, or None."""
+        found = self._sessions.get(session)
+        return None if found is None else _entry(session, found, self._clock())
+
     def export(self, session: str, /) -> Document:
         """A whole session as plain JSON.
 
@@ -84,26 +89,29 @@ class MemoryStore:
         document: Document = json.decode(json.encode(_document(found)))
         return document
 
-    def add(self, session: str, document: Document, /) -> None:
-        """Keep a document under an id that is free.
+    def add(self, documents: Mapping[str, Document], /) -> None:
+        """Keep documents under ids that are free; all of them or none.
 
         Raises:
-            SessionExists: The id is taken.
-            CorruptSession: It is no document of ours.
+            SessionExists: An id is taken.
+            CorruptSession: One is no document of ours.
         """
-        try:
-            check(document)
-        except Unreadable as error:
-            raise CorruptSession("memory", session, [(error.path, str(error))]) from None
-        now, own = self._clock(), json.decode(json.encode(document))
+        now, own = self._clock(), {}
+        for session, document in documents.items():
+            try:
+                check(document)
+            except Unreadable as error:
+                raise CorruptSession("memory", session, [(error.path, str(error))]) from None
+            own[session] = json.decode(json.encode(document)), None, now, now
         with self._lock:
-            if session in self._sessions:
-                raise SessionExists("memory", session)
-            self._sessions[session] = own, None, now, now
+            for session in own:
+                if session in self._sessions:
+                    raise SessionExists("memory", session)
+            self._sessions |= own
 
     def copy(self, session: str, to: str, /) -> None:
         """Keep what a session is now under another id."""
-        self.add(to, self.export(session))
+        self.add({to: self.export(session)})
 
     def delete(self, session: str, /) -> bool:
         """Forget a session; whether there was one."""
@@ -131,7 +139,8 @@ class MemoryStore:
         return [*made]
 
     def _meant(self, query: Query) -> list[Entry]:
-        entries = (_entry(session, kept) for session, kept in sorted(self._sessions.items()))
+        now = self._clock()
+        entries = (_entry(session, kept, now) for session, kept in sorted(self._sessions.items()))
         return [*islice(filter(query.fits, entries), query.limit)]
 
     def __repr__(self) -> str:
@@ -142,10 +151,10 @@ def _document(kept: _Kept) -> Document:
     return kept[1].document(kept[0]) if kept[1] is not None else kept[0]
 
 
-def _entry(session: str, kept: _Kept) -> Entry:
+def _entry(session: str, kept: _Kept, now: float) -> Entry:
     value, codec, created, updated = kept
     if isinstance(value, Session) and codec is not None:
         told = (codec.graph, codec.version, value.revision, value.head.cursor, standing(value))
     else:
         told = summary_of(value)
-    return Entry(session, *told, created, updated)
+    return Entry(session, *told, created, updated, now - updated)

@@ -68,6 +68,9 @@ NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results"}
 _INDEXED: Final = {"message": "histories", "item": "series"}
 _LISTED: Final = {"row": "rows", "mark": "marks", "error": "errors", "note": "journal"}
 _IN_ACTIVATION: Final = ("row", "mark")
+DROPPED_ANEW: Final = ("cell", "result", "series", "item", "message", "activation", "row", "mark", "note")
+"""The kinds of which a session that starts over keeps nothing."""
+
 _INNER: Final = ("rows", "marks")
 _OPENED: Final = "activation"
 _KEYS: Final = frozenset(

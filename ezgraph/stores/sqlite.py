@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fsdecode, fspath
 from threading import Lock
@@ -20,7 +20,7 @@ from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
 from ezgraph.stores.file import SQLiteFile, Sync, transaction
-from ezgraph.stores.parts import Changes, Document, Drop, Part, Unreadable, document_of, parts_of, summary_of
+from ezgraph.stores.parts import Changes, Document, Drop, Part, Summary, Unreadable, document_of, parts_of, summary_of
 
 Answer = TypeVar("Answer")
 
@@ -33,6 +33,11 @@ _UPDATE: Final = """
 _UPGRADE: Final = "UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ? WHERE key = ?"
 _STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
 _HEAD: Final = "SELECT key, graph, version, revision, updated FROM session WHERE id = ?"
+_LISTED: Final = """
+    SELECT id, graph, CAST(version AS INTEGER), CAST(revision AS INTEGER), cursor, status,
+        CAST(created AS REAL), CAST(updated AS REAL)
+    FROM session
+"""
 _PARTS: Final = "SELECT kind, name, at, body FROM part WHERE session = ? ORDER BY kind, name, at"
 _PUT: Final = """
     INSERT INTO part VALUES (?, ?, ?, ?, ?)
@@ -191,59 +196,63 @@ class SQLiteStore:
         except Unreadable as error:
             raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
 
-    def add(self, session: str, document: Document, /) -> None:
-        """Keep a document under an id that is free.
+    def add(self, documents: Mapping[str, Document], /) -> None:
+        """Keep documents under ids that are free, in one transaction.
 
         Raises:
-            SessionExists: The id is taken.
-            CorruptSession: It is no document of ours.
+            SessionExists: An id is taken.
+            CorruptSession: One is no document of ours.
         """
-        try:
-            summary, parts = summary_of(document), [*parts_of(document)]
-        except Unreadable as error:
-            raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
+        made: dict[str, tuple[Summary, list[Part]]] = {}
+        for session, document in documents.items():
+            try:
+                made[session] = summary_of(document), [*parts_of(document)]
+            except Unreadable as error:
+                raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
         now = self._clock()
 
-        def insert(connection: sqlite3.Connection) -> bool:
+        def insert(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                made = connection.execute(_INSERT, (session, *summary, now, now))
-                if made.rowcount == 1:
-                    _put(connection, made.lastrowid, parts)
-                return made.rowcount == 1
+                for session, (summary, parts) in made.items():
+                    row = connection.execute(_INSERT, (session, *summary, now, now))
+                    if row.rowcount != 1:
+                        raise SessionExists(self.path, session)
+                    _put(connection, row.lastrowid, parts)
 
-        if not self._ask(self._writes, session, insert):
-            raise SessionExists(self.path, session)
+        self._ask(self._writes, next(iter(made), ""), insert)
 
     def copy(self, session: str, to: str, /) -> None:
         """Keep what a session is now under another id, as it stands in the file."""
-        self.add(to, self.export(session))
+        self.add({to: self.export(session)})
 
     # ------------------------------------------------------------------------------------------------ many sessions
 
     def find(self, query: Query, /) -> Sequence[Entry]:
         """The sessions that are meant, in the order of their ids."""
-        where, given = _condition(query)
-        rows = self._ask(
-            self._reads,
-            query.after or "",
-            lambda connection: connection.execute(
-                f"SELECT id, {_COLUMNS} FROM session WHERE {where}",  # noqa: S608  our own words
-                given,
-            ).fetchall(),
-        )
-        return [
-            Entry(
-                _text(id_),
-                _text(graph),
-                version,
-                revision,
-                _text(cursor),
-                _text(status),
-                created,
-                updated,
-            )
-            for id_, graph, version, revision, cursor, status, created, updated in rows
-        ]
+        where, given = self._condition(query)
+        return self._entries(where, given, query.after or "")
+
+    def entry(self, session: str, /) -> Entry | None:
+        """What is listed of one session, or None."""
+        return next(iter(self._entries("id = ?", (session,), session)), None)
+
+    def _entries(self, where: str, given: tuple[object, ...], session: str) -> list[Entry]:
+        asked, now = f"{_LISTED} WHERE {where}", self._clock()
+        rows = self._ask(self._reads, session, lambda connection: connection.execute(asked, given).fetchall())
+        return [Entry(*map(_text, (*row, now - row[-1]))) for row in rows]
+
+    def _condition(self, query: Query) -> tuple[str, tuple[object, ...]]:
+        """What stands behind WHERE for a query, and its values."""
+        wanted = {
+            "graph = ?": query.graph,
+            "cursor = ?": query.cursor,
+            "status = ?": query.status,
+            "updated <= ?": None if query.idle is None else self._clock() - query.idle,
+            "id > ?": query.after,
+        }
+        given = {text: value for text, value in wanted.items() if value is not None}
+        limit = -1 if query.limit is None else query.limit
+        return f"{' AND '.join(given) or 'TRUE'} ORDER BY id LIMIT ?", (*given.values(), limit)
 
     def delete(self, session: str, /) -> bool:
         """Forget a session; whether there was one."""
@@ -251,7 +260,7 @@ class SQLiteStore:
 
     def prune(self, query: Query, /) -> int:
         """Delete the sessions that are meant, in one transaction; how many there were."""
-        where, given = _condition(query)
+        where, given = self._condition(query)
         return self._delete(where, given, query.after or "")
 
     def _delete(self, where: str, given: tuple[object, ...], session: str) -> int:
@@ -366,20 +375,6 @@ def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> No
 
 def _put(connection: sqlite3.Connection, key: int | None, parts: Iterable[Part]) -> None:
     connection.executemany(_PUT, [(key, *part) for part in parts])
-
-
-def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
-    """What stands behind WHERE for a query, and its values."""
-    wanted = {
-        "graph = ?": query.graph,
-        "cursor = ?": query.cursor,
-        "status = ?": query.status,
-        "updated < ?": query.before,
-        "id > ?": query.after,
-    }
-    given = {text: value for text, value in wanted.items() if value is not None}
-    limit = -1 if query.limit is None else query.limit
-    return f"{' AND '.join(given) or 'TRUE'} ORDER BY id LIMIT ?", (*given.values(), limit)
 
 
 def _text(value: object) -> Any:

@@ -151,7 +151,9 @@ class Values(Strict):
             )
             for name, tp in outputs.items()
         }
-        nameless = self._part(Row, node=worker, output=None, cells=cells)[0]  # what is wrong is the name
+        unread = _field("unread")
+        self.register_structure_hook(unread, lambda value, _: value)
+        nameless = self._part(Row, node=worker, output=unread, cells=cells)[0]  # what is wrong is the name
 
         def load_row(value: Any, tp: Any) -> Any:
             name = value.get("node") if type(value) is dict else None
