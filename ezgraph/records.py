@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -34,6 +34,7 @@ from uuid import UUID
 import attrs
 import typing_extensions
 from attrs import NOTHING, Attribute, Factory, field, frozen, make_class
+from immutables import Map
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as struct_fields
 
@@ -99,6 +100,27 @@ class Pack:
 
 @final
 @frozen
+class Table:
+    """`immutables.Map[K, V]`."""
+
+    key: Any
+    item: Any
+
+
+@final
+@frozen
+class OneOf:
+    """`X | Y`, of members that their exact types tell apart; with None it is a `Maybe` of one.
+
+    Attributes:
+        items: By the name under which a value of it is stored.
+    """
+
+    items: Mapping[str, Any] = field(hash=False)
+
+
+@final
+@frozen
 class Record:
     """A frozen attrs class or a NamedTuple.
 
@@ -129,7 +151,7 @@ class Wrong:
     mend: str
 
 
-Shape: TypeAlias = Leaf | Enumeration | Choice | Maybe | Many | Bag | Pack | Record | Wrong
+Shape: TypeAlias = Leaf | Enumeration | Choice | Maybe | Many | Bag | Pack | Table | OneOf | Record | Wrong
 
 
 def describe(tp: object) -> str:  # noqa: PLR0911  a line for each form
@@ -184,6 +206,8 @@ def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
         return Pack(args)
     if origin is frozenset:
         return Bag(args[0])
+    if origin is Map:
+        return Table(*args)
     cls = origin or tp
     if not isinstance(cls, type):
         return _not_a_class(tp)
@@ -205,16 +229,53 @@ def _choice(values: tuple[Any, ...]) -> Shape:
 
 
 def _union(tp: Any, args: tuple[Any, ...]) -> Shape:
-    others = tuple(arg for arg in args if bare(arg) is not type(None))
+    members = list(_members(args))
+    others = [arg for arg in members if bare(arg) is not type(None)]
     if all(get_origin(bare(arg)) is Literal for arg in others):
         choice = _choice(tuple(value for arg in others for value in get_args(bare(arg))))
-        return Choice((*choice.values, None)) if isinstance(choice, Choice) and len(others) < len(args) else choice
-    if len(others) == 1:
-        return Maybe(others[0])
-    return Wrong(
-        f"{describe(tp)} is a union of more than a type and None",
-        "Write one frozen class with an optional field for each.",
-    )
+        return Choice((*choice.values, None)) if isinstance(choice, Choice) and len(others) < len(members) else choice
+    if len(others) < len(members):
+        return Maybe(Union[tuple(others)])  # noqa: UP007  its members are known only here
+    return _one_of(tp, others)
+
+
+def _members(args: tuple[Any, ...]) -> Iterator[Any]:
+    """The members of a union, those of unions behind a name too."""
+    for arg in args:
+        inner = bare(arg)
+        if get_origin(inner) in (Union, types.UnionType):
+            yield from _members(get_args(inner))
+        else:
+            yield arg
+
+
+def _one_of(tp: Any, members: list[Any]) -> Shape:
+    """A union of several types; each value must say by its exact type of which it is."""
+    names = [describe(bare(member)) for member in members]
+    kinds = [kind for member in members for kind in kinds_of(shape_of(member))]
+    mend = "Write one frozen class with an optional field for each."
+    if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+        return Wrong(f"in {describe(tp)} a {describe(twice)} could be of two members", mend)
+    if twice_named := next((name for name in names if names.count(name) > 1), None):
+        return Wrong(f"in {describe(tp)} two members are called {twice_named}", "Give one of the classes another name.")
+    return OneOf(dict(zip(names, members, strict=True)))
+
+
+def kinds_of(shape: Shape) -> frozenset[type]:
+    """The exact types that values of a shape have."""
+    match shape:
+        case Leaf(cls) | Enumeration(cls) | Record(cls):
+            return frozenset({cls})
+        case Choice(values):
+            return frozenset(map(type, values))
+        case Many() | Pack():
+            return frozenset({tuple})
+        case Bag():
+            return frozenset({frozenset})
+        case Table():
+            return frozenset({Map})
+        case _:
+            return frozenset()
 
 
 def _not_a_class(tp: Any) -> Shape:
@@ -230,7 +291,8 @@ _MENDS: Final[tuple[tuple[type, str, str], ...]] = (
     (tuple, "{tp} does not say what it holds", "Write tuple[X, ...]."),
     (frozenset, "{tp} does not say what it holds", "Write frozenset[X]."),
     (AbstractSet, "{tp} can be changed", "Write frozenset[{0}]."),
-    (Mapping, "{tp} can be changed", "Write tuple[tuple[{0}, {1}], ...], or a frozen attrs class."),
+    (Map, "{tp} does not say what it holds", "Write immutables.Map[X, Y]."),
+    (Mapping, "{tp} can be changed", "Write immutables.Map[{0}, {1}], or a frozen attrs class."),
     (str, "{tp} is a subclass of str", "Write str, or an Enum."),
     (bytearray, "{tp} can be changed", "Write bytes."),
     (Sequence, "{tp} can be changed", "Write tuple[{0}, ...]."),

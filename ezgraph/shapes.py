@@ -13,8 +13,24 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias, final
 
 from attrs import NOTHING, Factory, frozen
+from immutables import Map
 
-from ezgraph.records import Bag, Choice, Enumeration, Leaf, Many, Maybe, Pack, Record, Wrong, describe, shape_of
+from ezgraph.records import (
+    Bag,
+    Choice,
+    Enumeration,
+    Leaf,
+    Many,
+    Maybe,
+    OneOf,
+    Pack,
+    Record,
+    Table,
+    Wrong,
+    describe,
+    kinds_of,
+    shape_of,
+)
 from ezgraph.responses import UNSET
 
 MAX_DEPTH: Final = 100
@@ -47,7 +63,7 @@ def flaws(tp: object) -> tuple[Flaw, ...]:
     return tuple(_flaws(tp, "$", []))
 
 
-def _flaws(tp: object, path: str, seen: list[object]) -> Iterable[Flaw]:  # noqa: C901  an arm for each shape
+def _flaws(tp: object, path: str, seen: list[object]) -> Iterable[Flaw]:  # noqa: C901, PLR0912  an arm for each shape
     shape = shape_of(tp)
     match shape:
         case Wrong():
@@ -55,6 +71,16 @@ def _flaws(tp: object, path: str, seen: list[object]) -> Iterable[Flaw]:  # noqa
         case Maybe(item):
             yield from _flaws(item, path, seen)
         case Many(item):
+            yield from _flaws(item, f"{path}[*]", seen)
+        case OneOf(items):
+            for item in items.values():
+                yield from _flaws(item, path, seen)
+        case Table(key, item):
+            if not isinstance(shape_of(key), Leaf | Enumeration | Choice | Wrong):
+                told = f"{describe(tp)} has keys that are not plain values"
+                yield Flaw(path, told, f"Write tuple[tuple[{describe(key)}, {describe(item)}], ...].")
+            else:
+                yield from _flaws(key, f"{path}[key]", seen)
             yield from _flaws(item, f"{path}[*]", seen)
         case Bag(item):
             if not isinstance(shape_of(item), Leaf | Enumeration | Choice | Wrong):
@@ -90,6 +116,8 @@ def initial(tp: object) -> object:
             make = tuple
         case Bag():
             make = frozenset
+        case Table():
+            make = Map
         case _:
             return UNSET
     try:
@@ -187,7 +215,7 @@ class _Tests:
         self._names[name] = value
         return name
 
-    def _source(self, tp: object, first: str, of: str, level: int) -> str:  # noqa: C901, PLR0911  an arm for each shape
+    def _source(self, tp: object, first: str, of: str, level: int) -> str:  # noqa: C901, PLR0911, PLR0912  an arm for each
         """An expression that tests the variable `of`, first mentioned as `first`, with `level` records around it."""
         shape = shape_of(tp)
         match shape:
@@ -208,6 +236,16 @@ class _Tests:
                 return f"type({first}) is tuple and all(map({self._function(item)}, {of}))"
             case Bag(item):
                 return f"type({first}) is {self._named(frozenset)} and all(map({self._function(item)}, {of}))"
+            case OneOf(items):
+                inner = [
+                    self._source(item, first if at == 0 else of, of, level) for at, item in enumerate(items.values())
+                ]
+                return f"({' or '.join(inner)})"
+            case Table(key, item):
+                tests = (
+                    f"all(map({self._function(key)}, {of}.keys())) and all(map({self._function(item)}, {of}.values()))"
+                )
+                return f"type({first}) is {self._named(Map)} and {tests}"
             case Pack(items):
                 places = [(f"{of}[{at}]", item) for at, item in enumerate(items)]
                 return f"type({first}) is tuple and len({of}) == {len(items)}{self._parts(places, level)}"
@@ -231,20 +269,31 @@ class _Tests:
         return "".join(tests)
 
     def _function(self, tp: object) -> str:
-        """The name of a function that tests `tp`; of a record that holds itself, it may be in the making."""
+        """The name of a function that tests `tp`; of a type that holds itself, it may be in the making."""
         shape = shape_of(tp)
-        key = shape.tag if isinstance(shape, Record) else object()
+        key = shape.tag if isinstance(shape, Record) else tp if _is_hashable(tp) else object()
         if key not in self._functions:
             self._functions[key] = name = self._named(None)
             self._names[name] = self.compiled(tp)
         return self._functions[key]
 
 
+def _is_hashable(tp: object) -> bool:
+    """What `Annotated` says of a type need not be; in the fields of a record, which may hold itself, it is left out."""
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return True
+
+
 def _holds_itself(tp: object, above: list[object]) -> bool:
     shape = shape_of(tp)
     match shape:
-        case Maybe(item) | Many(item) | Bag(item):
+        case Maybe(item) | Many(item) | Bag(item) | Table(_, item):
             return _holds_itself(item, above)
+        case OneOf(items):
+            return any(_holds_itself(item, above) for item in items.values())
         case Pack(items):
             return any(_holds_itself(item, above) for item in items)
         case Record():
@@ -266,6 +315,8 @@ def _too_deep(value: object) -> bool:
 def _parts(value: object) -> Iterable[object]:
     if isinstance(value, tuple):
         return value
+    if isinstance(value, Map):
+        return value.values()
     return [getattr(value, a.name, None) for a in getattr(type(value), "__attrs_attrs__", ())]
 
 
@@ -296,6 +347,15 @@ def explain(  # noqa: C901, PLR0911, PLR0912  an arm for each shape
                 return path, describe(tp), found(value)
             inner = enumerate(value) if container is tuple else (("*", v) for v in value)
             return _first(explain(item, v, f"{path}[{at}]") for at, v in inner)
+        case OneOf(items):
+            fitting = next((item for item in items.values() if type(value) in kinds_of(shape_of(item))), None)
+            return (path, describe(tp), found(value)) if fitting is None else explain(fitting, value, path)
+        case Table(key, item):
+            if type(value) is not Map:
+                return path, describe(tp), found(value)
+            return _first(
+                explain(key, k, f"{path}[key]") or explain(item, v, f"{path}[{_value(k)}]") for k, v in value.items()
+            )
         case Pack(items):
             if type(value) is not tuple:
                 return path, describe(tp), found(value)

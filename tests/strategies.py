@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum
-from typing import Any, Literal, NamedTuple, Optional, TypeAlias
+from typing import Any, Literal, NamedTuple, Optional, TypeAlias, Union
 from uuid import UUID
 
 import attrs
 from attrs import frozen
 from hypothesis import strategies as st
+from immutables import Map
 from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row, Rows
@@ -19,6 +20,7 @@ from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage, assistant, instruction, tool_result, user
 from ezgraph.notes import Note, Said
 from ezgraph.session import CONTEXT, END, Delta, ErrorRecord, Head, Limits, Session, apply
+from ezgraph.shapes import flaws
 from ezgraph.stores.codec import Codec
 
 Typed: TypeAlias = tuple[Any, "st.SearchStrategy[Any]"]
@@ -54,11 +56,12 @@ class Point(NamedTuple):
 
 @frozen
 class Tree:
-    """Holds itself through a tuple and through None."""
+    """Holds itself through a tuple, through None, and through what else it may be."""
 
     value: int
     children: tuple[Tree, ...] = ()
     next: Tree | None = None
+    named: Map[str, Tree | Point] = Map()  # noqa: RUF009  it cannot be changed
 
 
 offsets = st.integers(-86_399, 86_399).map(lambda seconds: timezone(timedelta(seconds=seconds)))
@@ -66,13 +69,18 @@ instants = st.datetimes(timezones=st.none() | offsets).map(lambda moment: moment
 times = st.times(timezones=st.none() | offsets).map(lambda moment: moment.replace(fold=0))
 decimals = st.decimals(allow_nan=False, allow_infinity=False)
 huge = st.integers(min_value=-(10**300), max_value=10**300)
+points = st.builds(Point, st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 trees = st.recursive(
     st.builds(Tree, st.integers()),
-    lambda inner: st.builds(Tree, st.integers(), st.lists(inner, max_size=3).map(tuple), st.none() | inner),
+    lambda inner: st.builds(
+        Tree,
+        st.integers(),
+        st.lists(inner, max_size=3).map(tuple),
+        st.none() | inner,
+        st.dictionaries(st.text(), inner | points, max_size=2).map(Map),
+    ),
     max_leaves=6,
 )
-
-points = st.builds(Point, st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 
 LEAVES: tuple[Typed, ...] = (
     (bool, st.booleans()),
@@ -120,6 +128,23 @@ def _named_tuples(draw: st.DrawFn, inner: st.SearchStrategy[Typed]) -> Typed:
 _Tuple: Any = tuple
 _FrozenSet: Any = frozenset
 _Optional: Any = Optional
+_Map: Any = Map
+
+
+def _union(parts: list[Typed]) -> Typed:
+    return Union[tuple(tp for tp, _ in parts)], st.one_of(*(values for _, values in parts))  # noqa: UP007  drawn
+
+
+def _unions(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
+    """Unions whose members are told apart; None may be one of them."""
+    some = st.lists(inner | st.just((None, st.none())), min_size=2, max_size=4)
+    return some.map(_union).filter(lambda one: not flaws(one[0]))
+
+
+def _tables(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
+    return st.tuples(leaves, inner).map(
+        lambda both: (_Map[both[0][0], both[1][0]], st.dictionaries(both[0][1], both[1][1], max_size=3).map(Map))
+    )
 
 
 def _containers(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
@@ -132,6 +157,8 @@ def _containers(inner: st.SearchStrategy[Typed]) -> st.SearchStrategy[Typed]:
         inner.map(lambda one: (_Optional[one[0]], st.none() | one[1])),
         _classes(inner),
         _named_tuples(inner),
+        _unions(inner),
+        _tables(inner),
     )
 
 
@@ -158,6 +185,8 @@ def exactly(value: Any) -> Any:
         return type(value), tuple(map(exactly, value))
     if isinstance(value, frozenset):
         return frozenset, frozenset(map(exactly, value))
+    if isinstance(value, Map):
+        return Map, frozenset((exactly(key), exactly(one)) for key, one in value.items())
     return type(value), value, str(value)
 
 

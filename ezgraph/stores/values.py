@@ -17,17 +17,31 @@ from uuid import UUID
 
 from attrs import NOTHING, Attribute
 from cattrs.gen import make_dict_unstructure_fn_from_attrs
+from immutables import Map
 from msgspec import Meta, Struct, json
 
 from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, ToolCall, Usage
 from ezgraph.notes import GONE, Note, Raised, Said
-from ezgraph.records import attributes, bare, describe, is_record, named_fields
+from ezgraph.records import (
+    Choice,
+    Maybe,
+    OneOf,
+    Table,
+    attributes,
+    bare,
+    describe,
+    is_record,
+    kinds_of,
+    named_fields,
+    shape_of,
+)
 from ezgraph.session import CONTEXT, END, ErrorRecord, Head, Limits, Session
 from ezgraph.shapes import LEAF_TESTS
 from ezgraph.stores.parts import FORMAT
-from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, is_enum, single
+from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, found, is_enum, single
+from ezgraph.unions import is_union, members_of
 
 Dump: TypeAlias = Callable[[Any], Any]
 
@@ -106,6 +120,8 @@ class Values(Strict):
         factories: tuple[tuple[Callable[[Any], bool], Callable[[Any], Dump]], ...] = (
             (is_record, self._dump_record),
             (lambda tp: get_origin(tp) is frozenset, self._dump_bag),
+            (lambda tp: get_origin(tp) is Map, self._dump_table),
+            (is_union, self._dump_union),
             (lambda tp: get_origin(tp) is Literal, lambda _: _as_it_is),
             (lambda tp: bare(tp) is not tp, lambda tp: self.get_unstructure_hook(bare(tp))),
         )
@@ -293,6 +309,47 @@ class Values(Strict):
 
         return structure
 
+    def _union(self, tp: Any) -> Hook:
+        shape = shape_of(tp)
+        if isinstance(shape, Maybe) and isinstance(shape_of(shape.item), OneOf | Table):
+            hook = self.get_structure_hook(shape.item)
+            return lambda value, _: None if value is None else hook(value, shape.item)
+        return self._tagged(shape) if isinstance(shape, OneOf) else super()._union(tp)
+
+    def _tagged(self, shape: OneOf) -> Hook:
+        """The tag stands outside the payload, so that no field can be taken for it."""
+        hooks = {tag: (item, self.get_structure_hook(item)) for tag, item in shape.items.items()}
+        expected = f"an object with one of {', '.join(map(found, hooks))}"
+
+        def structure(value: Any, tp: Any) -> object:
+            if type(value) is not dict or len(value) != 1:
+                raise Misfit(expected, value)
+            ((tag, inner),) = value.items()
+            if tag not in hooks:
+                raise ValueError(f"unknown, expected {expected}, got {found(tag)}")
+            (made,) = each(tp, ((Name(tag), inner),), (hooks[tag],))
+            return made
+
+        return structure
+
+    def _mapping(self, tp: Any) -> Hook:
+        if get_origin(tp) is not Map:
+            return super()._mapping(tp)
+        key, item = get_args(tp)
+        if bare(key) is str:
+            inner = super()._mapping(tp)
+            return lambda value, _: Map(inner(value, tp))
+        pairs = _tuple(_tuple(key, item), ...)
+        load = self.get_structure_hook(pairs)
+
+        def structure(value: Any, _: Any) -> object:
+            made = Map(load(value, pairs))
+            if len(made) != len(value):
+                raise Misfit("each key once", value)
+            return made
+
+        return structure
+
     def record(self, tp: Any, parts: Sequence[Attribute[Any]] | None = None, build: Any = None) -> Hook:
         """The hook of named fields."""
         if parts is None and tp not in self._records:
@@ -309,6 +366,36 @@ class Values(Strict):
             list(attributes(tp)), cls, self, _cattrs_omit_if_default=ours, _cattrs_use_linecache=False
         )
         return self._dumps[tp]
+
+    def _dump_union(self, tp: Any) -> Dump:
+        shape = shape_of(tp)
+        if isinstance(shape, OneOf):
+            tags = {
+                kind: (tag, self.get_unstructure_hook(item))
+                for tag, item in shape.items.items()
+                for kind in kinds_of(shape_of(item))
+            }
+
+            def dump_tagged(value: Any) -> Any:
+                tag, dump = tags[type(value)]
+                return {tag: dump(value)}
+
+            return dump_tagged
+        if isinstance(shape, Choice):
+            return _as_it_is
+        others = [member for member in members_of(tp) if bare(member) is not type(None)]
+        item = shape.item if isinstance(shape, Maybe) else others[0]  # of ours: a name for a part of the session
+        dump = self.get_unstructure_hook(item)
+        return lambda value: None if value is None else dump(value)
+
+    def _dump_table(self, tp: Any) -> Dump:
+        key, item = get_args(tp)
+        dump_key, dump = self.get_unstructure_hook(key), self.get_unstructure_hook(item)
+        if bare(key) is str:
+            return lambda value: {name: dump(value[name]) for name in sorted(value)}
+        return lambda value: sorted(
+            ([dump_key(name), dump(one)] for name, one in value.items()), key=lambda pair: json.encode(pair[0])
+        )
 
     def _dump_bag(self, tp: Any) -> Dump:
         dump = self.get_unstructure_hook(get_args(tp)[0])
