@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from attrs import frozen
-from workloads import NODES, START, TEXT, Rec, advance
+from workloads import KILO, NODES, START, TEXT, Rec, advance
 
 from ezgraph import (
     Context,
@@ -38,22 +38,23 @@ class Ring(NamedTuple):
 
     done: int = 0
     rec: Rec = START
+    pad: str = ""
 
 
-def _ring(length: int, *, sync: bool) -> Job:
+def _ring(length: int, *, sync: bool, store: Store | None = None, pad: str = "") -> Job:
     following: list[list[Any]] = [[] for _ in range(NODES)]  # where each leads, once there are classes
 
     def make(i: int) -> Any:
         ahead = following[i]
 
         def turns(_: Any, ctx: StageContext[None, Ring]) -> Following:
-            done, rec = advance(*ctx.shared)
-            ctx.share(Ring(done, rec))
+            done, rec = advance(*ctx.shared[:2])
+            ctx.share(Ring(done, rec, pad))
             return finish("done") if done >= length else go(ahead[0])
 
         async def waits(_: Any, ctx: StageContext[None, Ring]) -> Following:
-            done, rec = advance(*ctx.shared)
-            ctx.share(Ring(done, rec))
+            done, rec = advance(*ctx.shared[:2])
+            ctx.share(Ring(done, rec, pad))
             return finish("done") if done >= length else go(ahead[0])
 
         run = turns if sync else waits
@@ -64,7 +65,7 @@ def _ring(length: int, *, sync: bool) -> Job:
         following[i].append(classes[(i + 1) % NODES])
         leads = cast("Any", Go)[following[i][0]]
         cls.run.__annotations__ = {"ctx": StageContext[None, Ring], "return": leads | Finish}
-    app = Graph("ring", entry=classes[0], context=Ring()).stages(*classes[1:]).compile()
+    app = Graph("ring", entry=classes[0], context=Ring(pad=pad)).stages(*classes[1:]).compile(store=store)
     sessions = count()
 
     async def once() -> int:
@@ -82,6 +83,16 @@ def ring(length: int) -> Job:
 def ring_sync(length: int) -> Job:
     """W1 with sync nodes."""
     return _ring(length, sync=True)
+
+
+def ring_sqlite(length: int, folder: Path) -> Job:
+    """W4: every transition a commit of a state of 1 KB."""
+    return _ring(length, sync=False, store=SQLiteStore(folder / "ezgraph.db", keep=8), pad=KILO)
+
+
+def ring_full_sqlite(length: int, folder: Path) -> Job:
+    """W4, so that a power failure loses nothing."""
+    return _ring(length, sync=False, store=SQLiteStore(folder / "full.db", sync="commit", keep=8), pad=KILO)
 
 
 @frozen
@@ -102,9 +113,8 @@ class Loop(GraphNode[None, Said]):
         return finish("done") if said.count + 1 >= said.length else go(Loop)
 
 
-def messages(length: int) -> Job:
-    """W2: a self-loop that appends one message a transition."""
-    app = Graph("loop", entry=Loop, context=Said(length)).compile()
+def _messages(length: int, store: Store | None) -> Job:
+    app = Graph("loop", entry=Loop, context=Said(length)).compile(store=store)
     sessions = count()
 
     async def once() -> int:
@@ -113,6 +123,16 @@ def messages(length: int) -> Job:
         return len(history) - 2  # but for the input and the reply
 
     return once
+
+
+def messages(length: int) -> Job:
+    """W2: a self-loop that appends one message a transition."""
+    return _messages(length, None)
+
+
+def messages_sqlite(length: int, folder: Path) -> Job:
+    """W4h: as W2, every transition a commit."""
+    return _messages(length, SQLiteStore(folder / "ezgraph.db", keep=8))
 
 
 class Work(Worker[int, int]):

@@ -10,13 +10,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workloads import NODES, PAD, START, TEXT, Rec, advance
+from workloads import KILO, NODES, PAD, START, TEXT, Rec, advance
 
 Job = Callable[[], Awaitable[int]]
 
 
-def ring(length: int) -> Job:
-    """W1: `length` transitions round a ring of async nodes."""
+Node = Callable[[tuple[int, Rec]], Awaitable[tuple[str | None, tuple[int, Rec]]]]
+
+
+def _nodes(length: int) -> dict[str, Node]:
+    """A ring of async nodes."""
 
     def make(i: int) -> Any:
         following = f"n{(i + 1) % NODES}"
@@ -27,7 +30,12 @@ def ring(length: int) -> Job:
 
         return node
 
-    nodes = {f"n{i}": make(i) for i in range(NODES)}
+    return {f"n{i}": make(i) for i in range(NODES)}
+
+
+def ring(length: int) -> Job:
+    """W1: `length` transitions round a ring of async nodes."""
+    nodes = _nodes(length)
 
     async def run() -> int:
         name: str | None = "n0"
@@ -112,3 +120,42 @@ def fan_sqlite(width: int, folder: Path) -> Job:
         return len(await asyncio.gather(*(work(name, item) for item in range(width))))
 
     return run
+
+
+def _table(folder: Path, sync: str) -> sqlite3.Connection:
+    """A table as anybody would write it, in WAL mode."""
+    db = sqlite3.connect(folder / f"floor-{sync}.db", isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {sync}")
+    db.execute("CREATE TABLE IF NOT EXISTS step (run TEXT, seq INTEGER, body TEXT, PRIMARY KEY (run, seq))")
+    return db
+
+
+def _kept(length: int, db: sqlite3.Connection, body: Callable[[int], str]) -> Job:
+    nodes, runs = _nodes(length), count()
+
+    async def run() -> int:
+        own, state = f"r{next(runs)}", (0, START)
+        name: str | None = "n0"
+        while name is not None:
+            name, state = await nodes[name](state)
+            text = json.dumps([name, state, body(state[0])])
+            db.execute("INSERT INTO step VALUES (?, ?, ?)", (own, state[0], text))
+        return state[0]
+
+    return run
+
+
+def ring_sqlite(length: int, folder: Path) -> Job:
+    """W4: one INSERT of 1 KB a transition, in the mode that the end of the process cannot harm."""
+    return _kept(length, _table(folder, "NORMAL"), lambda _: KILO)
+
+
+def ring_full_sqlite(length: int, folder: Path) -> Job:
+    """W4, in the mode that a power failure cannot harm."""
+    return _kept(length, _table(folder, "FULL"), lambda _: KILO)
+
+
+def messages_sqlite(length: int, folder: Path) -> Job:
+    """W4h: one INSERT of the new message a transition."""
+    return _kept(length, _table(folder, "NORMAL"), lambda seq: json.dumps({"role": "user", "content": TEXT, "i": seq}))

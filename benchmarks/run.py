@@ -1,9 +1,12 @@
 """Transitions side by side, as ratios to the floor: `python benchmarks/run.py`.
 
 W1 is 1,000 transitions round a ring of ten nodes, W2 a self-loop that appends one message a transition, W3 a fan-out to
-async workers that do nothing, with all outputs joined: in memory, and on SQLite with a row for each branch.  Every peer
-runs the same bodies and must return the count it reached.  Peers take turns within a round; what counts is the ratio to
-the floor in the same run, never a single figure.  A peer that is not installed is left out, by name.
+async workers that do nothing, with all outputs joined: in memory, and on SQLite with a row for each branch.  W4 is 300
+transitions of W1, each a commit of 1 KB to SQLite (crash safe, and power-loss safe); W4h has one more message of 100
+bytes in the place of that.  What a session's file grows by is for `growth.py`.
+
+Every peer runs the same bodies and must return the count it reached.  Peers take turns within a round; what counts is
+the ratio to the floor in the same run, never a single figure.  A peer that is not installed is left out, by name.
 """
 
 from __future__ import annotations
@@ -34,6 +37,12 @@ CASES = {
     "W3 disk W=128": ("fan_sqlite", 128),
     "W3 disk W=512": ("fan_sqlite", 512),
     "W3 disk W=2048": ("fan_sqlite", 2048),
+    "W4 process": ("ring_sqlite", 300),
+    "W4 commit": ("ring_full_sqlite", 300),
+    "W4h N=50": ("messages_sqlite", 50),
+    "W4h N=100": ("messages_sqlite", 100),
+    "W4h N=200": ("messages_sqlite", 200),
+    "W4h N=400": ("messages_sqlite", 400),
 }
 Job = Callable[[], Awaitable[int]]
 

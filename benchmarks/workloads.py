@@ -26,3 +26,4 @@ def advance(count: int, rec: Rec) -> tuple[int, Rec]:
 
 TEXT = "x" * 64  # W2 appends about 100 bytes a step
 PAD = "x" * 44  # W3 on disk writes rows of one size, a few bytes more or less
+KILO = "x" * 900  # W4 writes about 1 KB a step
