@@ -224,6 +224,15 @@ BAD: tuple[tuple[Any, str, str], ...] = (
     ({"format": 1, "graph": "claims", "version": 1, "revision": 1.5}, "$.revision", "is not a whole number"),
     ({"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": {}}, "$.head.cursor", "is not the id"),
 )
+
+
+def nested(depth: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
 HEAD: dict[str, Any] = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": {"cursor": "Intake"}}
 BAD_PARTS: tuple[tuple[Any, str, str], ...] = (
     ({"more": 1}, "$.more", "is unknown"),
@@ -235,6 +244,8 @@ BAD_PARTS: tuple[tuple[Any, str, str], ...] = (
     ({"activation": {"rows": 7}}, "$.rows", "is not a list"),
     ({"activation": {"marks": ["x"]}}, "$", "has no place"),
     ({"cells": {"Intake": "\ud800"}}, "$", "text that UTF-8 cannot encode"),
+    ({"cells": {"Intake": nested(100_000)}}, "$", "nested more than 108 deep"),
+    ({"cells": {"Intake": nested(200)}}, "$", "nested more than 108 deep"),
 )
 
 

@@ -311,13 +311,16 @@ def test_l4_what_could_not_be_loaded_is_not_saved(path: Path) -> None:
         assert load(store, "c-17") is None
 
 
-def test_m1_a_closed_store_says_so(path: Path) -> None:
-    store = SQLiteStore(path)
-    commit(store, None, following(None))
+@pytest.mark.parametrize("sync", ["process", "commit"])
+def test_m1_a_closed_store_says_so(path: Path, sync: Sync) -> None:
+    store = SQLiteStore(path, sync=sync)
+    session = commit(store, None, following(None))
     store.close()
     store.close()
     with pytest.raises(StoreUnavailable, match=r"is closed. Make a new one"):
         load(store, "c-17")
+    with pytest.raises(StoreUnavailable, match=r"is closed. Make a new one"):
+        commit(store, session, following(session))
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name]
 
 
@@ -436,7 +439,7 @@ def test_l6_a_turn_writes_the_same_after_any_number_of_turns(path: Path) -> None
     assert sum(sizes[490:510]) < 1.2 * sum(sizes[40:60])
 
 
-@pytest.mark.parametrize("length", [250, 1000])
+@pytest.mark.parametrize("length", [100, 250, 1000, 4000])
 def test_l6_a_file_is_no_more_than_twice_its_messages(path: Path, length: int) -> None:
     """After 200 messages, closed, with all that else is in it."""
     with SQLiteStore(path) as store:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast, final
 
+from msgspec import json
 from msgspec.structs import replace
 
 from ezgraph.activations import Place, Row, Rows
@@ -104,7 +105,7 @@ class Codec:
     def document(self, session: Session) -> Document:
         """A whole session as plain JSON, without its id."""
         head = {"format": FORMAT, "graph": self.graph, "version": self.version, "revision": session.revision}
-        document: Document = form.parsed(form.encoded({**head, **self._values.dump(session)}))
+        document: Document = _own({**head, **self._values.dump(session)})
         return document
 
     # ---------------------------------------------------------------------------------------------------------- decode
@@ -159,7 +160,7 @@ class Codec:
 
     def _migrated(self, session: str, document: Document, version: int, store: str) -> Document:
         """The document as this version of the graph would have written it, the given one left as it is."""
-        made: object = form.parsed(form.encoded(document))
+        made: object = _own(document)
         for to in range(version + 1, self.version + 1):
             for migration in self._steps[to]:
                 name = getattr(migration, "__qualname__", repr(migration))
@@ -257,6 +258,12 @@ def _cut_notes(cut: _Cut, after: Session, delta: Delta) -> None:
         new.setdefault((note.node, note.item), []).append(note)
     for place, notes in new.items():
         cut.put_listed("note", place_name(*place), len(after.journal[place]) - len(notes), notes)
+
+
+def _own(document: Document) -> Document:
+    """A copy that is JSON all the way down, and shares nothing."""
+    made: Document = json.decode(json.encode(document))
+    return made
 
 
 def _surrogates(part: Any, path: str) -> Iterator[str]:

@@ -27,6 +27,12 @@ Answer = TypeVar("Answer")
 
 _LEVELS: Final[Mapping[str, str]] = {"commit": "FULL", "process": "NORMAL"}
 
+_PAGE: Final = 1024
+"""Bytes.  A step changes a few small rows here and there, and a page is written whole: a quarter of SQLite's own."""
+
+_LOG: Final = 4 * 1024 * 1024
+"""Bytes of write-ahead log at which it is copied into the file."""
+
 _CREATE: Final = f"""
     CREATE TABLE session (
         key INTEGER PRIMARY KEY,
@@ -46,7 +52,7 @@ _CREATE: Final = f"""
         name TEXT NOT NULL,
         at INTEGER NOT NULL,
         body TEXT NOT NULL,
-        PRIMARY KEY (session, kind, name, at)  -- not WITHOUT ROWID: there, 1 KB of body takes a page of its own
+        PRIMARY KEY (session, kind, name, at)  -- not WITHOUT ROWID: there, a longer body takes pages of its own
     );
     PRAGMA application_id = {APPLICATION_ID};
     PRAGMA user_version = {SCHEMA};
@@ -189,6 +195,7 @@ class SQLiteFile:
             self._make(connection)
         if self._mode(connection) == "wal":  # else SQLite's own default, FULL, is the safe one
             connection.execute(f"PRAGMA synchronous = {_LEVELS[self._sync]}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
 
     def _mode(self, connection: sqlite3.Connection) -> str:
         """The journal's mode: WAL, where the file system can.  SQLite itself does not wait here for who has it."""
@@ -210,6 +217,7 @@ class SQLiteFile:
 
     def _make(self, connection: sqlite3.Connection) -> None:
         """Make the tables in an empty file, unless another process makes them first."""
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
         with transaction(connection):
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

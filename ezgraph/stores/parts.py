@@ -182,6 +182,8 @@ def _part(kind: str, name: str, at: int, value: Any) -> Part:
         name.encode()
     except UnicodeEncodeError:
         raise Unreadable("$", f"the {kind} of {name!a} has text that UTF-8 cannot encode") from None
+    except RecursionError:
+        raise Unreadable("$", f"the {kind} of {name!a} is nested more than {_DEPTH} deep") from None
     parsed(body)  # bounded, as whatever is read
     return Part(kind, name, at, body)
 

@@ -394,7 +394,10 @@ class _Group:
     def commit(self, write: _Write) -> Awaitable[None]:
         future: Future[None] = Future()
         self._waiting.append((write, future))
-        self._pool.submit(self._flush)
+        try:
+            self._pool.submit(self._flush)
+        except RuntimeError:  # it is shut down: the closed file refuses what waits
+            self._flush()
         return _outcome(future)
 
     def _flush(self) -> None:
