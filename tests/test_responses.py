@@ -340,7 +340,7 @@ def test_a6_a_stage_replies_with_its_task_result(value: object, declared: Any, r
     assert spoken(app.load("s").histories["default"])[-2:] == ["tool#s1.1: accepted", f"assistant: {reply}"]
 
 
-@pytest.mark.parametrize("declared", [Any, object, dict[str, str], int | str], ids=str)
+@pytest.mark.parametrize("declared", [Any, object, dict[str, str], list[int] | str], ids=str)
 def test_f2_a_task_result_that_no_journal_can_keep_does_not_compile(declared: Any) -> None:
     with pytest.raises(DefinitionError, match=r"Gives\.act: (TaskResult|may give TaskResult).*\[output-type\]"):
         giving(None, declared)

@@ -479,8 +479,8 @@ def test_l1_what_comes_in_while_the_disk_is_written_is_one_transaction(path: Pat
     """Sessions that commit at once; one of them conflicts, and the others stand."""
 
     async def all_at_once(store: SQLiteStore) -> list[object]:
-        first = commit_of(store, None, following(None, session="s0"))
-        await first
+        await commit_of(store, None, following(None, session="s0"))
+        await commit_of(store, None, following(None, session="other"))
         connection: Any = store._writes._connection
         connection.set_trace_callback(said.append)
         deltas = [following(None, session=f"s{n}") for n in range(20)]  # the first of them is taken
@@ -498,7 +498,26 @@ def test_l1_what_comes_in_while_the_disk_is_written_is_one_transaction(path: Pat
         assert isinstance(answers[0], RevisionConflict)
         assert answers[1:] == [None] * 19
         assert 1 <= said.count("COMMIT") < 19
-        assert [entry.session for entry in store.find(Query())] == sorted(f"s{n}" for n in range(20))
+        assert [entry.session for entry in store.find(Query())] == ["other", *sorted(f"s{n}" for n in range(20))]
+
+
+async def _waited(handed: Awaitable[None]) -> None:
+    await handed
+
+
+def test_l1_who_commits_alone_is_written_at_once(path: Path) -> None:
+    """To hand over to a thread would take longer than the disk does."""
+    with SQLiteStore(path, sync="commit") as store:
+        first = commit(store, None, following(None))
+        delta = following(first)
+        second = apply(first, delta)
+        assert store.commit(second, delta, CODEC) is None
+        other = following(None, session="other")
+        handed = store.commit(apply(Session("other", "claims", 0, Head("")), other), other, CODEC)
+        assert handed is not None
+        asyncio.run(_waited(handed))
+        commit(store, second, following(second))
+        assert [entry.revision for entry in store.find(Query())] == [3, 1]
 
 
 def test_m1_a_group_that_cannot_be_written_is_told_to_each(path: Path) -> None:

@@ -45,7 +45,7 @@ _CREATE: Final = f"""
         created REAL NOT NULL,
         updated REAL NOT NULL
     );
-    CREATE INDEX session_place ON session (graph, status, cursor);
+    CREATE INDEX session_status ON session (graph, status);
     CREATE TABLE part (
         session INTEGER NOT NULL,
         kind TEXT NOT NULL,

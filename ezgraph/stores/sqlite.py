@@ -28,7 +28,7 @@ _COLUMNS: Final = "graph, version, revision, cursor, status, created, updated"
 _INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
 _UPDATE: Final = """
     UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?
-    WHERE id = ? AND revision = ? AND version = ? RETURNING key
+    WHERE key = ? AND id = ? AND revision = ? AND version = ?
 """
 _UPGRADE: Final = "UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ? WHERE key = ?"
 _STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
@@ -49,20 +49,22 @@ _FORGET: Final = "DELETE FROM part WHERE session = ?"
 
 
 class _Write(NamedTuple):
-    """A commit that waits to be written."""
+    """A commit that waits to be written; the key is the session's, or 0 where it is not known."""
 
     after: Session
     codec: Codec
     changes: Changes
     now: float
+    key: int
 
 
 class _Kept(NamedTuple):
-    """A session as it was last read or written, and when the file says that was."""
+    """A session as it was last read or written, its key in the file, and when the file says that was."""
 
     codec: Codec
     session: Session
     updated: float
+    key: int
 
 
 @final
@@ -136,7 +138,7 @@ class SQLiteStore:
         if not isinstance(found, _Stored):
             return found
         made = codec.loaded(session, found.parts, store=self.path, **found.head)
-        self._remember(made, codec, found.updated)
+        self._remember(made, codec, found.updated, found.key)
         return made
 
     def commit(self, after: Session, delta: Delta, codec: Codec, /) -> Awaitable[None] | None:
@@ -148,8 +150,9 @@ class SQLiteStore:
             StoreUnavailable: The file cannot be written.
             ForeignFile: It is not a store of ours.
         """
-        write = _Write(after, codec, codec.changes(after, delta), self._clock())
-        if self._group is not None:
+        kept = self._kept.get(after.id)
+        write = _Write(after, codec, codec.changes(after, delta), self._clock(), kept.key if kept else 0)
+        if self._group is not None and not self._group.is_alone(after.id):
             return self._group.commit(write)
         (refused,) = self._write([write])
         if refused is not None:
@@ -159,20 +162,24 @@ class SQLiteStore:
     def _write(self, writes: Sequence[_Write]) -> list[RevisionConflict | None]:
         """Write all in one transaction; those that build on what is not there are refused, and change nothing."""
 
-        def together(connection: sqlite3.Connection) -> list[RevisionConflict | None]:
+        def together(connection: sqlite3.Connection) -> list[int | RevisionConflict]:
             with transaction(connection):
                 return [_written(connection, write) for write in writes]
 
-        refused = self._ask(self._writes, writes[0].after.id, together)
-        for write, conflict in zip(writes, refused, strict=True):
-            if conflict is None:
-                self._remember(write.after, write.codec, write.now)
+        refused: list[RevisionConflict | None] = []
+        done = self._ask(self._writes, writes[0].after.id, together)
+        for write, key in zip(writes, done, strict=True):
+            if isinstance(key, int):
+                self._remember(write.after, write.codec, write.now, key)
+                refused.append(None)
+            else:
+                refused.append(key)
         return refused
 
-    def _remember(self, session: Session, codec: Codec, updated: float) -> None:
+    def _remember(self, session: Session, codec: Codec, updated: float, key: int) -> None:
         with self._lock:
             self._kept.pop(session.id, None)
-            self._kept[session.id] = _Kept(codec, session, updated)
+            self._kept[session.id] = _Kept(codec, session, updated, key)
             while len(self._kept) > self._keep:
                 del self._kept[next(iter(self._kept))]
 
@@ -336,27 +343,34 @@ def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
     return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
 
 
-def _written(connection: sqlite3.Connection, write: _Write) -> RevisionConflict | None:
-    """Write one commit, or say why not."""
-    after, codec, changes, now = write
+def _written(connection: sqlite3.Connection, write: _Write) -> int | RevisionConflict:
+    """Write one commit and give the session's key, or say why not."""
+    after, codec, changes, now, key = write
     stands = (after.revision, after.head.cursor, standing(after))
     before = after.revision - 1
     if before == 0:
         made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands, now, now))
         if made.rowcount == 1:
             _put(connection, made.lastrowid, changes.puts)
-            return None
-    else:
-        found = connection.execute(_UPDATE, (*stands, now, after.id, before, codec.version)).fetchone()
-        if found is not None:
-            _drop(connection, found[0], changes.drops)
-            _put(connection, found[0], changes.puts)
-            return None
+            return made.lastrowid or 0
+    elif key and _is_updated(connection, (*stands, now, key, after.id, before, codec.version), changes):
+        return key
     found = connection.execute(_HEAD, (after.id,)).fetchone()
     if found is None or found[3] != before:
         return RevisionConflict(after.id, before, found[3] if found else 0)
-    _rewrite(connection, found[0], after, codec, now)  # another version of the graph wrote it
-    return None
+    key = int(found[0])
+    if not _is_updated(connection, (*stands, now, key, after.id, before, codec.version), changes):
+        _rewrite(connection, key, after, codec, now)  # another version of the graph wrote it
+    return key
+
+
+def _is_updated(connection: sqlite3.Connection, row: tuple[object, ...], changes: Changes) -> bool:
+    """Whether the session's row was as the commit builds on it; then its parts are changed."""
+    if connection.execute(_UPDATE, row).rowcount != 1:
+        return False
+    _drop(connection, row[4], changes.drops)
+    _put(connection, row[4], changes.puts)
+    return True
 
 
 def _rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: Codec, now: float) -> None:
@@ -367,13 +381,13 @@ def _rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: 
     _put(connection, key, parts_of(codec.document(session)))
 
 
-def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> None:
+def _drop(connection: sqlite3.Connection, key: object, drops: Sequence[Drop]) -> None:
     if drops:
         connection.executemany(_DROP, [(key, kind) for kind, name, _ in drops if name is None])
         connection.executemany(_DROP_NAMED, [(key, kind, name, at) for kind, name, at in drops if name is not None])
 
 
-def _put(connection: sqlite3.Connection, key: int | None, parts: Iterable[Part]) -> None:
+def _put(connection: sqlite3.Connection, key: object, parts: Iterable[Part]) -> None:
     connection.executemany(_PUT, [(key, *part) for part in parts])
 
 
@@ -390,6 +404,12 @@ class _Group:
         self._write_all = write
         self._pool = ThreadPoolExecutor(1, "ezgraph-commit")
         self._waiting: deque[tuple[_Write, Future[None]]] = deque()
+        self._last = ""
+
+    def is_alone(self, session: str) -> bool:
+        """Whether nobody else has committed since this session did: to hand over would take longer than to write."""
+        alone, self._last = self._last == session and not self._waiting, session
+        return alone
 
     def commit(self, write: _Write) -> Awaitable[None]:
         future: Future[None] = Future()
