@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from datetime import timedelta
 from inspect import isawaitable
 from typing import Any, Final, TypeVar, cast, final
@@ -27,21 +27,28 @@ from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
 from ezgraph.errors import (
     InvalidInput,
-    InvalidResponse,
-    RunningLoop,
     SessionCompleted,
     StoreError,
     UnfinishedWork,
     UnknownSession,
 )
 from ezgraph.graph import AtEnd, Definition, Durability, OnConflict
-from ezgraph.messages import Message, user
+from ezgraph.messages import Message
 from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node
 from ezgraph.plan import Plan, Wiring
 from ezgraph.restoring import Policy, Restored
 from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
 from ezgraph.runtime.executor import Executor
+from ezgraph.runtime.given import (
+    as_message,
+    check_choice,
+    check_has,
+    check_no_loop,
+    check_positive,
+    check_session,
+    check_steps,
+)
 from ezgraph.runtime.stream import Stream
 from ezgraph.session import CONTEXT, Session, Turn, standing
 from ezgraph.stores.codec import Codec
@@ -86,24 +93,24 @@ class CompiledGraph:
         listener: Listener | None,
     ) -> CompiledGraph:
         """What `Graph.compile` does."""
-        _check_choice("on_conflict", on_conflict, ("raise", "feedback"))
-        _check_choice("at_end", at_end, ("complete", "wait"))
-        _check_choice("durability", durability, ("call", "step"))
+        check_choice("on_conflict", on_conflict, ("raise", "feedback"))
+        check_choice("at_end", at_end, ("complete", "wait"))
+        check_choice("durability", durability, ("call", "step"))
         if max_branches is not None:
-            _check_positive("max_branches", max_branches)
+            check_positive("max_branches", max_branches)
         if store is not None:
-            _check_has("store", store, ("load", "commit"), 'SQLiteStore("sessions.db")')
+            check_has("store", store, ("load", "commit"), 'SQLiteStore("sessions.db")')
         if model is not None:
-            _check_has("model", model, ("respond",), "an object with `async def respond(self, request)`")
+            check_has("model", model, ("respond",), "an object with `async def respond(self, request)`")
         if on_restore is not None and not callable(on_restore):
             raise InvalidInput("", f"on_restore={on_restore!r}: pass a function of one Restored.")
         if on_restore is not None and store is not None:
-            _check_has("store", store, ("entry",), "a store that says how long a session was idle")
+            check_has("store", store, ("entry",), "a store that says how long a session was idle")
         if listener is not None and not callable(listener):
             raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
         if isinstance(end_session, type):
             raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
-        _check_steps(migrations)
+        check_steps(migrations)
         wiring = Wiring(
             model, tuple(end_session), on_conflict, at_end, max_branches, durability, frozenset(migrations), on_restore
         )
@@ -149,9 +156,9 @@ class CompiledGraph:
         return await self._turn(message, session, step_limit, None)
 
     async def _turn(self, message: str | Message | None, session: str, step_limit: int, extra: Listener | None) -> Turn:
-        _check_session(session)
-        _check_positive("step_limit", step_limit)
-        incoming = None if message is None else _as_message(message)
+        check_session(session)
+        check_positive("step_limit", step_limit)
+        incoming = None if message is None else as_message(message)
         found = await self._restored(session) or new_session(self.plan, session)
         if left := work_left(self.plan, found):
             raise UnfinishedWork(session, left)
@@ -190,8 +197,8 @@ class CompiledGraph:
             InvalidInput: An argument is not what it must be.
             NodeError: A step failed again.  Otherwise as `ainvoke`.
         """
-        _check_session(session)
-        _check_positive("step_limit", step_limit)
+        check_session(session)
+        check_positive("step_limit", step_limit)
         found = await self._existing(session)
         if is_owed(found):
             found = await self._executor.commit(found, recovering(found, step_limit))
@@ -209,7 +216,7 @@ class CompiledGraph:
             UnknownSession: There is no such session.
             RevisionConflict: Another turn committed first.
         """
-        _check_session(session)
+        check_session(session)
         found = await self._existing(session)
         if is_owed(found):
             found = await self._executor.commit(found, abandoning(found))
@@ -236,7 +243,7 @@ class CompiledGraph:
         Raises:
             RunningLoop: An event loop runs here: await `ainvoke`.  Rule G5.
         """
-        _check_no_loop("invoke", "await app.ainvoke(...)")
+        check_no_loop("invoke", "await app.ainvoke(...)")
         return asyncio.run(self.ainvoke(message, session=session, step_limit=step_limit))
 
     def recover(self, session: str, *, step_limit: int = _STEP_LIMIT) -> Turn:
@@ -245,7 +252,7 @@ class CompiledGraph:
         Raises:
             RunningLoop: An event loop runs here: await `arecover`.
         """
-        _check_no_loop("recover", "await app.arecover(...)")
+        check_no_loop("recover", "await app.arecover(...)")
         return asyncio.run(self.arecover(session, step_limit=step_limit))
 
     def abandon(self, session: str) -> Session:
@@ -254,7 +261,7 @@ class CompiledGraph:
         Raises:
             RunningLoop: An event loop runs here: await `aabandon`.
         """
-        _check_no_loop("abandon", "await app.aabandon(...)")
+        check_no_loop("abandon", "await app.aabandon(...)")
         return asyncio.run(self.aabandon(session))
 
     def stream(
@@ -265,7 +272,7 @@ class CompiledGraph:
         Raises:
             RunningLoop: An event loop runs here: use `astream`.
         """
-        _check_no_loop("stream", "async with app.astream(...) as events")
+        check_no_loop("stream", "async with app.astream(...) as events")
         return self._streamed(self.astream(message, session=session, step_limit=step_limit))
 
     @staticmethod
@@ -283,7 +290,7 @@ class CompiledGraph:
         Raises:
             RunningLoop: An event loop runs here: await `aload`.
         """
-        _check_no_loop("load", "await app.aload(...)")
+        check_no_loop("load", "await app.aload(...)")
         return asyncio.run(self.aload(session))
 
     # ------------------------------------------------------------------------------------------------------- to look at
@@ -295,7 +302,7 @@ class CompiledGraph:
             UnknownSession: Nothing was ever committed under that id.
             CorruptSession: What is stored does not load.
         """
-        _check_session(session)
+        check_session(session)
         return _unshared(await self._existing(session))
 
     async def _existing(self, session: str) -> Session:
@@ -311,7 +318,7 @@ class CompiledGraph:
         Raises:
             InvalidInput: It can only load and commit.
         """
-        _check_has("store", self._executor.store, ("find", "export", "migrate"), "a store that can do that")
+        check_has("store", self._executor.store, ("find", "export", "migrate"), "a store that can do that")
         return cast("Archive", self._executor.store)
 
     async def aunfit(self) -> tuple[StoreError, ...]:
@@ -403,57 +410,3 @@ def _guarded(listeners: Sequence[Listener]) -> Listener | None:
                 _LOG.exception("a listener raised on %s", type(event).__name__)
 
     return tell
-
-
-def _as_message(message: object) -> Message:
-    if isinstance(message, str):
-        try:
-            message = user(message)
-        except InvalidResponse as error:
-            raise InvalidInput("", f"the message cannot be taken: {error}") from None
-    if not isinstance(message, Message) or message.role != "user":
-        raise InvalidInput("", f"the message is {message!r}: pass a str, or user(...).")
-    if not message.text.strip():
-        raise InvalidInput("", "the message is empty: pass what the customer says, or do not call.")
-    return message
-
-
-def _check_session(session: object) -> None:
-    if not isinstance(session, str) or not session.strip():
-        raise InvalidInput("", f'the session id is {session!r}: pass a text such as session="c-17".')
-    if not session.isprintable() or len(session) > 200:
-        raise InvalidInput(session, "a session id is printable and at most 200 characters long.")
-
-
-def _check_positive(name: str, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidInput("", f"{name}={number!r}: pass a whole number, 1 or more.")
-
-
-def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
-    if given not in choices:
-        raise InvalidInput("", f"{name}={given!r}: pass one of {', '.join(map(repr, choices))}.")
-
-
-def _check_has(name: str, given: object, methods: Sequence[str], instead: str) -> None:
-    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
-        raise InvalidInput("", f"{name}={given!r}: pass {instead}, made and not as a class.")
-
-
-def _check_steps(migrations: object) -> None:
-    """Versions, each with a function or several."""
-    mend = 'pass a dict such as {2: rename_node("Review", "Approval")}.'
-    if not isinstance(migrations, Mapping):
-        raise InvalidInput("", f"migrations={migrations!r}: {mend}")
-    for to, given in migrations.items():
-        several = given if isinstance(given, Sequence) else (given,)
-        if type(to) is not int or not all(map(callable, several)):
-            raise InvalidInput("", f"migrations={{{to!r}: {given!r}}}: {mend}")
-
-
-def _check_no_loop(call: str, instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RunningLoop(call, instead)

@@ -5,11 +5,8 @@ A step updates the session's row and writes the parts that changed.  Nothing has
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fsdecode, fspath
 from threading import Lock
 from time import time
@@ -20,6 +17,7 @@ from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
 from ezgraph.stores.file import SQLiteFile, Sync, transaction
+from ezgraph.stores.group import Group, Write
 from ezgraph.stores.parts import Changes, Document, Drop, Part, Summary, Unreadable, document_of, parts_of, summary_of
 
 Answer = TypeVar("Answer")
@@ -46,16 +44,6 @@ _PUT: Final = """
 _DROP: Final = "DELETE FROM part WHERE session = ? AND kind = ?"
 _DROP_NAMED: Final = f"{_DROP} AND name = ? AND at >= ?"
 _FORGET: Final = "DELETE FROM part WHERE session = ?"
-
-
-class _Write(NamedTuple):
-    """A commit that waits to be written; the key is the session's, or 0 where it is not known."""
-
-    after: Session
-    codec: Codec
-    changes: Changes
-    now: float
-    key: int
 
 
 class _Kept(NamedTuple):
@@ -108,7 +96,7 @@ class SQLiteStore:
         self._lock = Lock()
         self._kept: dict[str, _Kept] = {}  # oldest first
         self._writes = SQLiteFile(text, timeout, sync)
-        self._group = _Group(self._write) if sync == "commit" else None
+        self._group = Group(self._write) if sync == "commit" else None
         # Who reads does not wait for a group that waits for the disk.
         self._reads = self._writes if self._group is None else SQLiteFile(text, timeout, sync)
 
@@ -151,7 +139,7 @@ class SQLiteStore:
             ForeignFile: It is not a store of ours.
         """
         kept = self._kept.get(after.id)
-        write = _Write(after, codec, codec.changes(after, delta), self._clock(), kept.key if kept else 0)
+        write = Write(after, codec, codec.changes(after, delta), self._clock(), kept.key if kept else 0)
         if self._group is not None and not self._group.is_alone(after.id):
             return self._group.commit(write)
         (refused,) = self._write([write])
@@ -159,7 +147,7 @@ class SQLiteStore:
             raise refused
         return None
 
-    def _write(self, writes: Sequence[_Write]) -> list[RevisionConflict | None]:
+    def _write(self, writes: Sequence[Write]) -> list[RevisionConflict | None]:
         """Write all in one transaction; those that build on what is not there are refused, and change nothing."""
 
         def together(connection: sqlite3.Connection) -> list[int | RevisionConflict]:
@@ -343,7 +331,7 @@ def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
     return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
 
 
-def _written(connection: sqlite3.Connection, write: _Write) -> int | RevisionConflict:
+def _written(connection: sqlite3.Connection, write: Write) -> int | RevisionConflict:
     """Write one commit and give the session's key, or say why not."""
     after, codec, changes, now, key = write
     stands = (after.revision, after.head.cursor, standing(after))
@@ -394,53 +382,3 @@ def _put(connection: sqlite3.Connection, key: object, parts: Iterable[Part]) -> 
 def _text(value: object) -> Any:
     """Text as it stands in the file, which may not be ours; the codec refuses what is none."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-@final
-class _Group:
-    """One thread that writes what all sessions commit while it waited for the disk, in one transaction."""
-
-    def __init__(self, write: Callable[[Sequence[_Write]], list[RevisionConflict | None]]) -> None:
-        self._write_all = write
-        self._pool = ThreadPoolExecutor(1, "ezgraph-commit")
-        self._waiting: deque[tuple[_Write, Future[None]]] = deque()
-        self._last = ""
-
-    def is_alone(self, session: str) -> bool:
-        """Whether nobody else has committed since this session did: to hand over would take longer than to write."""
-        alone, self._last = self._last == session and not self._waiting, session
-        return alone
-
-    def commit(self, write: _Write) -> Awaitable[None]:
-        future: Future[None] = Future()
-        self._waiting.append((write, future))
-        try:
-            self._pool.submit(self._flush)
-        except RuntimeError:  # it is shut down: the closed file refuses what waits
-            self._flush()
-        return _outcome(future)
-
-    def _flush(self) -> None:
-        taken = []
-        while self._waiting:
-            taken.append(self._waiting.popleft())
-        if not taken:
-            return
-        try:
-            refused = self._write_all([write for write, _ in taken])
-        except BaseException as error:  # noqa: BLE001  each of those who wait is told
-            for _, future in taken:
-                future.set_exception(error)
-            return
-        for (_, future), conflict in zip(taken, refused, strict=True):
-            if conflict is None:
-                future.set_result(None)
-            else:
-                future.set_exception(conflict)
-
-    def close(self) -> None:
-        self._pool.shutdown()
-
-
-async def _outcome(future: Future[None]) -> None:
-    await asyncio.shield(asyncio.wrap_future(future))
