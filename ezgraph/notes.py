@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -11,13 +10,14 @@ from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage
 
 
-class Gone(Enum):
-    """The type of `GONE`: what a tool gave that the graph no longer has, so that nothing says of what type it is."""
+class Gone(Struct, frozen=True, gc=False):
+    """What a tool gave that the graph no longer has: nothing says of what type it is, so it stays the JSON it was.
 
-    GONE = "gone"
+    Attributes:
+        plain: As it was stored.
+    """
 
-
-GONE: Final = Gone.GONE
+    plain: Any
 
 
 class Said(Struct, frozen=True, gc=False):
@@ -31,7 +31,7 @@ class Said(Struct, frozen=True, gc=False):
         message: What `with_message` was given.
         workers: Of a `fanout` or `scatter`.
         inputs: Of a `scatter`, by the worker's id.
-        value: Of a `task_result`, by the tool; `GONE` where the graph no longer has it.
+        value: Of a `task_result`, by the tool; `Gone` where the graph no longer has it.
         usage: What `with_usage` was given.
         feedback: What `with_tool_feedback` was given.
         messages: What `with_messages` was given.

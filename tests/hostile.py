@@ -108,7 +108,7 @@ def mutated(chance: Random, document: Document) -> object:
 
 def _changed(chance: Random, part: Any) -> Any:
     if not isinstance(part, dict | list) or not part or chance.random() < 0.1:
-        return chance.choice(PLAIN)
+        return json.loads(json.dumps(chance.choice(PLAIN)))  # its own: it may be changed in its turn
     keys: list[Any] = [*part] if isinstance(part, dict) else [*range(len(part))]
     key = chance.choice(keys)
     match chance.random():
@@ -119,7 +119,7 @@ def _changed(chance: Random, part: Any) -> Any:
                 chance.choice(("Intake", "Check", "END", "more", "node", "")) if chance.random() < 0.5 else f"{key}x"
             ] = part.pop(key)
         case luck if luck < 0.13 and isinstance(part, list):
-            part.append(part[key])
+            part.append(json.loads(json.dumps(part[key])))
         case _:
             part[key] = _changed(chance, part[key])
     return part

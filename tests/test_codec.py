@@ -30,7 +30,7 @@ from ezgraph.activations import Activation
 from ezgraph.errors import CorruptSession, StateTypeError, WrongGraph
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Usage, user
-from ezgraph.notes import GONE
+from ezgraph.notes import Gone
 from ezgraph.session import CONTEXT, Delta, Head, Session, apply
 from ezgraph.shapes import flaws
 from ezgraph.stores import parts as parts_module
@@ -440,11 +440,15 @@ def test_l4_the_deepest_value_that_is_saved_is_loaded() -> None:
     assert back(Tree, deepest) == deepest
 
 
-def test_l4_what_a_renamed_tool_gave_is_gone_and_the_rest_loads() -> None:
-    """Only the replay of that very call needs it, and says so."""
-    ((note,),) = read(codec_of(int), answered(kind="task_result", value={"Intake.gone": {"x": [1]}})).journal.values()
+def test_l4_what_a_renamed_tool_gave_is_kept_as_it_was_and_the_rest_loads() -> None:
+    """Only the replay of that very call needs it, and says so; and a session that is written whole loses none of it."""
+    document = answered(kind="task_result", value={"Intake.gone": {"x": [1]}})
+    codec = codec_of(int)
+    session = read(codec, document)
+    ((note,),) = session.journal.values()
     assert note.outcome is not None
-    assert note.outcome.value == {"Intake.gone": GONE}
+    assert note.outcome.value == {"Intake.gone": Gone({"x": [1]})}
+    assert codec.document(session) == document
 
 
 def test_l4_size_is_bounded_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, 
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
-from ezgraph.notes import GONE, Note
+from ezgraph.notes import Gone, Note
 from ezgraph.plan import END_SESSION, NodeSpec, Plan, Tool
 from ezgraph.responses import Builders, Direct, Finish, Response, Stay, TaskResult
 from ezgraph.runtime.awaiting import called, settled, within
@@ -251,7 +251,7 @@ class _Loop:
         if note is None or note.outcome is None:
             return None
         for tool, value in note.outcome.value.items():
-            if value is GONE:
+            if isinstance(value, Gone):
                 raise ReplayMismatch(self.spec.id, at, "no tool of that name", tool)
         self._restage(note)
         return meant(self.plan, note.outcome)

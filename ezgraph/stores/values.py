@@ -16,7 +16,7 @@ from msgspec import Meta
 from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, ToolCall, Usage
-from ezgraph.notes import GONE, Note, Raised, Said
+from ezgraph.notes import Gone, Note, Raised, Said
 from ezgraph.records import (
     attributes,
     named_fields,
@@ -75,7 +75,9 @@ class Values(Plain):
             (inputs, given),
         ):
             self._register_by_name(tp, types)
-        self._register_by_name(values, answers, lambda *_: GONE)  # of a renamed tool: only a replay needs it
+        self._register_by_name(
+            values, answers, lambda value, _: Gone(value)
+        )  # of a renamed tool: only a replay needs it
         stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
         stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
         load_before, dump_before = self._part(Head, cursor=stage, before=None)
@@ -201,7 +203,10 @@ class Values(Plain):
             return dict(zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts), strict=True))
 
         self.register_structure_hook(tp, load)
-        self.register_unstructure_hook(tp, lambda value: {name: dumps[name](one) for name, one in value.items()})
+        self.register_unstructure_hook(
+            tp,
+            lambda value: {name: one.plain if type(one) is Gone else dumps[name](one) for name, one in value.items()},
+        )
 
 
 def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
