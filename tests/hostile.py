@@ -97,7 +97,7 @@ def mutated(chance: Random, document: Document) -> object:
         for _ in range(chance.randint(1, 3)):
             text[chance.randrange(len(text))] = chance.choice(BYTES)
         try:
-            return json.loads(bytes(text))
+            return json.loads(text.decode())
         except (ValueError, RecursionError):
             return bytes(text)
     made: Any = json.loads(json.dumps(document))
