@@ -6,19 +6,25 @@ import json
 from collections.abc import Mapping, MutableMapping
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
+from random import Random
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
 
 import pytest
 from attrs import frozen
+from hypothesis import given, settings, strategies as st
 from immutables import Map
+from msgspec.structs import replace
 from strategies import Level, Point, Tree, Word, exactly
 from typing_extensions import TypeAliasType
 
 from ezgraph import CorruptSession, DefinitionError, Direct, Graph, GraphNode, StageContext, StateTypeError, direct
-from ezgraph.session import CONTEXT, Head, Session
+from ezgraph.activations import Activation, Row, Rows
+from ezgraph.session import CONTEXT, Delta, Head, Session
 from ezgraph.shapes import checker, flaws, initial
 from ezgraph.stores.codec import Codec
+from ezgraph.stores.sqlite import SQLiteStore
 
 T = TypeVar("T")
 
@@ -224,6 +230,85 @@ def test_f3_two_classes_of_one_name_are_not_told_apart() -> None:
     (flaw,) = flaws(one | other)
     assert "two members are called" in flaw.what
     assert flaw.mend == "Give one of the classes another name."
+
+
+@frozen
+class Well:
+    """Holds itself in every way that a stored form has levels of its own for: tags, pairs, and plain fields."""
+
+    one: Well | int = 0
+    all: Map[int, Well | str | None] = Map()  # noqa: RUF009  it cannot be changed
+    some: tuple[Well, ...] = ()
+    pair: tuple[int, Well | int] | None = None
+
+
+def nested(depth: int, chance: Random) -> Well:
+    """A value that a checker counts as `depth` deep, or one less: a container is a level, and what is in it another."""
+    made = Well()
+    while depth > 2:
+        match chance.choice(("one", "all", "some", "pair")):
+            case "one":
+                made, depth = Well(made), depth - 1
+            case "all":
+                made, depth = Well(all=Map({7: made})), depth - 2
+            case "some":
+                made, depth = Well(some=(made,)), depth - 2
+            case _:
+                made, depth = Well(pair=(1, made)), depth - 2
+    return made
+
+
+@given(st.integers(60, 130), st.integers(0, 2**32), st.sampled_from(["cells", "results", "series", "activation"]))
+@settings(max_examples=200, deadline=None)
+def test_l4_whatever_is_accepted_loads_however_deep_it_nests(depth: int, seed: int, where: str) -> None:
+    """From the parts that a step writes, wherever a value may stand in them: what is refused is refused at save."""
+    value = nested(depth, Random(seed))
+    if checker(Well)(value) is not None:
+        return
+    codec = Codec("g", {"Intake": Well, "Work": Well, CONTEXT: None}, {"Work": Well})
+    opened = Activation(
+        1, "Intake", ("Work",), 1, Rows([Row("Work", value, 2, {"Work": value}, item=0)]), inputs=(value,)
+    )
+    parts: dict[str, Any] = {
+        "cells": {"Intake": value},
+        "results": {"Work": value},
+        "series": {"Work": (value,)},
+        "activation": opened,
+    }
+    session = Session("s", "g", 1, Head("Intake"), **{where: parts[where]})
+    delta = Delta("s", "g", 1, Head("Intake"), cells=parts["cells"] if where == "cells" else {})
+    if where == "activation":
+        delta = replace(delta, opened=opened)
+    if where in ("results", "series"):
+        delta = replace(delta, results=("Work",))
+    rows = sorted(codec.changes(session, delta).puts, key=lambda part: part[:3])
+    assert codec.loaded("s", rows, store="memory", graph="g", version=1, revision=1) == session
+    assert codec.read("s", codec.document(session), store="memory") == session
+
+
+@pytest.mark.parametrize("depth", [50, 90, 99])
+def test_l4_the_deepest_state_that_a_step_saves_is_there_in_another_process(tmp_path: Path, depth: int) -> None:
+    """Not a value alone: through a turn, a file and a fresh store."""
+
+    class Digs(GraphNode[Well]):
+        def run(self, ctx: StageContext[Well]) -> Direct:
+            made = Well()
+            for _ in range(depth - 1):
+                made = Well(made)
+            ctx.save(made)
+            return direct("saved")
+
+    graph = Graph("g", entry=Digs)
+    with SQLiteStore(tmp_path / "s.db") as store:
+        assert graph.compile(store=store).invoke("dig", session="s").reply == "saved"
+    with SQLiteStore(tmp_path / "s.db") as store:
+        app = graph.compile(store=store)
+        value: Any = app.read(app.load("s"), Digs)
+        for _ in range(depth - 1):
+            value = value.one
+        assert value == Well()
+        store.copy("s", "copied")
+        assert app.read(app.load("copied"), Digs) == app.read(app.load("s"), Digs)
 
 
 def test_f3_what_annotated_says_need_not_be_hashable() -> None:

@@ -22,7 +22,9 @@ FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest part that is written or read."""
 
-_DEPTH: Final = MAX_DEPTH + 8  # the document around a value
+MAX_NESTING: Final = 2 * MAX_DEPTH + 8
+"""The deepest JSON that is written or read.  A level of a value may be two of JSON (a member of a union with its tag
+around it, a pair of a map), and the document stands around it: so what `shapes.checker` accepts can be loaded."""
 
 Document: TypeAlias = dict[str, Any]
 """A session as plain JSON: what `sessions show` prints, an export holds and a migration rewrites."""
@@ -183,7 +185,7 @@ def _part(kind: str, name: str, at: int, value: Any) -> Part:
     except UnicodeEncodeError:
         raise Unreadable("$", f"the {kind} of {name!a} has text that UTF-8 cannot encode") from None
     except RecursionError:
-        raise Unreadable("$", f"the {kind} of {name!a} is nested more than {_DEPTH} deep") from None
+        raise Unreadable("$", f"the {kind} of {name!a} is nested more than {MAX_NESTING} deep") from None
     parsed(body)  # bounded, as whatever is read
     return Part(kind, name, at, body)
 
@@ -301,8 +303,8 @@ def parsed(text: object, path: str = "$") -> Any:
         raise Unreadable(path, "is not text")
     if len(text) > MAX_BYTES:
         raise Unreadable(path, f"is longer than {MAX_BYTES} bytes")
-    if _too_deep(text if isinstance(text, bytes) else text.encode(errors="replace")):
-        raise Unreadable(path, f"is nested more than {_DEPTH} deep")
+    if is_too_deep(text if isinstance(text, bytes) else text.encode(errors="replace")):
+        raise Unreadable(path, f"is nested more than {MAX_NESTING} deep")
     try:
         return json.decode(text)
     except (MsgspecError, UnicodeError, RecursionError) as error:
@@ -313,14 +315,14 @@ _NOT_BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.D
 _INNERMOST: Final = re.compile(rb"\[\]|\{\}")
 
 
-def _too_deep(text: bytes) -> bool:
+def is_too_deep(text: bytes) -> bool:
     """Whether JSON nests too deep, found without parsing: what opens and closes is taken off from the inside out."""
-    if text.count(b"[") + text.count(b"{") <= _DEPTH:
+    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
         return False
     brackets = _NOT_BRACKETS.sub(b"", text)
-    for _ in range(_DEPTH):
+    for _ in range(MAX_NESTING):
         fewer = _INNERMOST.sub(b"", brackets)
-        if len(fewer) == len(brackets):
-            break
+        if len(fewer) == len(brackets):  # nothing is left, or what is left does not close and is no JSON
+            return len(brackets) > MAX_NESTING
         brackets = fewer
-    return len(brackets) > _DEPTH if brackets else False
+    return bool(brackets)
