@@ -20,6 +20,7 @@ from typing import (
     ForwardRef,
     Literal,
     NewType,
+    Self,
     TypeAlias,
     TypeVar,
     Union,
@@ -426,7 +427,7 @@ def _hints(cls: type, written: dict[str, Any], *, extras: bool) -> dict[str, Any
 
 
 def _filler(tp: Any, cls: Any) -> Callable[[str, Any], Any] | Wrong:
-    """Puts type arguments in the place of type variables, in a field's type.
+    """Puts type arguments in the place of type variables, and the class in the place of `Self`, in a field's type.
 
     One variable may stand for two things in a class and in its base, so each field is filled by the class it is from.
     """
@@ -442,15 +443,18 @@ def _filler(tp: Any, cls: Any) -> Callable[[str, Any], Any] | Wrong:
 
     def fill(name: str, inner: Any) -> Any:
         owner = next((child for child in cls.__mro__ if name in get_annotations(child)), cls)
-        return _filled(inner, known.get(owner, {}))
+        return _filled(inner, {**known.get(owner, {}), Self: tp})
 
     return fill
 
 
 def _filled(tp: Any, known: Mapping[Any, Any]) -> Any:
-    if isinstance(tp, TypeVar):
+    if isinstance(tp, TypeVar) or tp is Self:
         return known.get(tp, tp)
-    names = getattr(tp, "__parameters__", ())
-    if names and get_origin(tp) is not None:
-        return tp[tuple(known.get(name, name) for name in names)]
-    return tp
+    origin, args = get_origin(tp), get_args(tp)
+    filled = tuple(_filled(arg, known) for arg in args) if origin is not Literal else args
+    if all(new is old for new, old in zip(filled, args, strict=True)):
+        return tp
+    if origin is Annotated:
+        return Annotated[filled]
+    return Union[filled] if origin in (Union, types.UnionType) else origin[filled]  # noqa: UP007  they are counted here

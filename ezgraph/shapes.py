@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, final
 
 from attrs import NOTHING, Factory, frozen
 from immutables import Map
+from typing_extensions import TypeAliasType
 
 from ezgraph.records import (
     Bag,
@@ -63,34 +64,42 @@ def flaws(tp: object) -> tuple[Flaw, ...]:
     return tuple(_flaws(tp, "$", []))
 
 
-def _flaws(tp: object, path: str, seen: list[object]) -> Iterable[Flaw]:  # noqa: C901, PLR0912  an arm for each shape
+def _flaws(  # noqa: C901, PLR0912  an arm for each shape
+    tp: object, path: str, seen: list[object], above: tuple[object, ...] = ()
+) -> Iterable[Flaw]:
+    """Flaws of a type within the aliases `above`, up to the next record."""
+    if isinstance(tp, TypeAliasType):
+        if tp in above:
+            yield Flaw(path, f"{describe(tp)} holds itself outside a class", "Write a frozen attrs class that does.")
+            return
+        above = (*above, tp)
     shape = shape_of(tp)
     match shape:
         case Wrong():
             yield Flaw(path, shape.what, shape.mend)
         case Maybe(item):
-            yield from _flaws(item, path, seen)
+            yield from _flaws(item, path, seen, above)
         case Many(item):
-            yield from _flaws(item, f"{path}[*]", seen)
+            yield from _flaws(item, f"{path}[*]", seen, above)
         case OneOf(items):
             for item in items.values():
-                yield from _flaws(item, path, seen)
+                yield from _flaws(item, path, seen, above)
         case Table(key, item):
             if not isinstance(shape_of(key), Leaf | Enumeration | Choice | Wrong):
                 told = f"{describe(tp)} has keys that are not plain values"
                 yield Flaw(path, told, f"Write tuple[tuple[{describe(key)}, {describe(item)}], ...].")
             else:
-                yield from _flaws(key, f"{path}[key]", seen)
-            yield from _flaws(item, f"{path}[*]", seen)
+                yield from _flaws(key, f"{path}[key]", seen, above)
+            yield from _flaws(item, f"{path}[*]", seen, above)
         case Bag(item):
             if not isinstance(shape_of(item), Leaf | Enumeration | Choice | Wrong):
                 told = f"frozenset[{describe(item)}] has members that are not plain values"
                 yield Flaw(path, told, f"Write tuple[{describe(item)}, ...].")
             else:
-                yield from _flaws(item, f"{path}[*]", seen)
+                yield from _flaws(item, f"{path}[*]", seen, above)
         case Pack(items):
             for index, item in enumerate(items):
-                yield from _flaws(item, f"{path}[{index}]", seen)
+                yield from _flaws(item, f"{path}[{index}]", seen, above)
         case Record() if shape not in seen:
             seen.append(shape)
             for field in shape.fields:

@@ -12,6 +12,7 @@ import pytest
 from attrs import fields, frozen
 from attrs.exceptions import FrozenInstanceError
 from desk import Joined, Ledger, Left, Note, Other, Right, spoken
+from immutables import Map
 
 import ezgraph
 from ezgraph import (
@@ -330,6 +331,9 @@ def giving(value: object, declared: Any) -> CompiledGraph:
         (("a", 1), tuple[str, int], '["a",1]'),
         (Estimate(Decimal("1.50"), (1, 2)), Estimate, '{"amount":"1.50","parts":[1,2]}'),
         (Note("x"), Note, '{"text":"x"}'),
+        (7, int | str, "7"),
+        (Map(b=1, a=Note("x")), Map[str, int | Note], '{"a":{"text":"x"},"b":1}'),
+        (Map({Decimal(2): "b", Decimal(1): "a"}), Map[Decimal, str], '[["1","a"],["2","b"]]'),
     ],
     ids=repr,
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, MutableMapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
+from typing import Annotated, Any, Generic, Literal, NewType, Self, TypeVar
 
 import pytest
 from attrs import frozen
@@ -22,7 +23,7 @@ from typing_extensions import TypeAliasType
 from ezgraph import CorruptSession, DefinitionError, Direct, Graph, GraphNode, StageContext, StateTypeError, direct
 from ezgraph.activations import Activation, Row, Rows
 from ezgraph.session import CONTEXT, Delta, Head, Session
-from ezgraph.shapes import checker, flaws, initial
+from ezgraph.shapes import Flaw, checker, flaws, initial
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.sqlite import SQLiteStore
 
@@ -53,6 +54,16 @@ class Either:
 
     left: Either | int | None
     all: Map[str, Either | str] = Map()  # noqa: RUF009  it cannot be changed
+
+
+@frozen
+class Chain(Generic[T]):
+    """Does not say its name."""
+
+    item: T
+    next: Self | int | None = None
+    more: tuple[Self, ...] = ()
+    named: Map[str, Self] = Map()  # noqa: RUF009  it cannot be changed
 
 
 Money = NewType("Money", int)
@@ -349,3 +360,30 @@ def test_l4_a_type_that_cannot_be_kept_is_told_at_compile_with_its_path() -> Non
 
     with pytest.raises(DefinitionError, match=r"\$.a\[\*\]\[\*\] Any is not a type that can be loaded"):
         Graph("g", entry=Wrong).compile()
+
+
+def test_l4_self_is_the_class_with_its_arguments() -> None:
+    made: Any = Chain
+    value = made("a", made("b", 1), (made("c"),), Map(d=made("e")))
+    assert checker(Chain[str])(value) is None
+    assert list(stored(Chain[str], value)["next"]) == ["Chain[str]"]
+    assert loaded(Chain[str], stored(Chain[str], value)) == value
+    assert checker(Chain[str])(made("a", more=(made(1),))) == ("$.more[0].item", "str", "int")
+
+
+def alias_of_itself() -> Any:
+    if sys.version_info >= (3, 12):
+        there: dict[str, Any] = {}
+        exec("type Json = int | tuple[Json, ...]", there)
+        return there["Json"]
+    make: Any = TypeAliasType
+    series: Any = tuple
+    alias = make("Json", int)
+    object.__setattr__(alias, "__value__", int | series[alias, ...])
+    return alias
+
+
+def test_f3_an_alias_that_holds_itself_is_refused() -> None:
+    flaw = Flaw("$[*]", "Json holds itself outside a class", "Write a frozen attrs class that does.")
+    assert flaws(alias_of_itself()) == (flaw,)
+    assert flaws(tuple[Way, Way]) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import msgspec
+from immutables import Map
 
 from ezgraph.algebra.settling import CONTINUE, Answer, Reply, Yielded
 from ezgraph.errors import OutputError
@@ -97,10 +98,19 @@ def _as_text(spec: NodeSpec, value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return msgspec.json.encode(value, order="deterministic").decode()
+        return msgspec.json.encode(value, enc_hook=_plain, order="deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OutputError(
             spec.id,
             f"{spec.id} gave task_result({value!r}), which has no JSON to reply with: {error}. "
             "Let its on_response return a text for it.",
         ) from error
+
+
+def _plain(value: object) -> object:
+    """What JSON lacks: a mapping, as a store keeps it."""
+    if not isinstance(value, Map):
+        raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+    if all(type(key) is str for key in value):
+        return dict(value)
+    return sorted(value.items(), key=lambda pair: msgspec.json.encode(pair[0]))
