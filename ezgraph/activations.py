@@ -30,8 +30,8 @@ class Row(Struct, frozen=True, gc=False):
     node: str
     output: object
     depth: int
-    cells: dict[str, object] = {}
-    usage: dict[str, Usage] = {}
+    cells: Mapping[str, object] = {}
+    usage: Mapping[str, Usage] = {}
     item: int | None = None
 
     @property

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -43,7 +43,8 @@ class Handler:
         kinds: The exact types that its annotation declares and table B allows; `NoneType` for nothing.
         awaits: Whether it is a coroutine function.
         blocking: Whether it runs in a worker thread.  Rule G5.
-        ways: What its annotation declares: (response type, target class).
+        goes: The targets of each `Go` that its annotation declares.
+        directs: The same of `DirectTo`.
         openings: The workers of each `Fanout` that it declares: each an opening by itself.  Rules E2, E6.
         declared: What its annotation declares, as an author writes it.
     """
@@ -54,7 +55,8 @@ class Handler:
     kinds: frozenset[type]
     awaits: bool
     blocking: bool
-    ways: frozenset[tuple[type, type]]
+    goes: frozenset[type]
+    directs: frozenset[type]
     openings: tuple[frozenset[type], ...]
     declared: tuple[str, ...]
 
@@ -384,6 +386,10 @@ class Plan:
             name = node.__name__ if isinstance(node, type) else repr(node)
             raise UnknownTarget(asker, name, tuple(self.nodes))
         return spec
+
+    def in_order(self, classes: Collection[type]) -> tuple[str, ...]:
+        """The ids of some of its nodes, in the plan's order."""
+        return tuple(spec.id for cls, spec in self.by_class.items() if cls in classes)
 
     def writers(self, node: str) -> tuple[str, ...]:
         """Who could write a node's state, in words."""

@@ -180,9 +180,9 @@ class Delta(Struct, frozen=True, gc=False):
     revision: int
     head: Head | None = None
     limits: Limits | None = None
-    cells: dict[str, object] = {}
-    messages: dict[str, Addition] = {}
-    usage: dict[str, Usage] = {}
+    cells: Mapping[str, object] = {}
+    messages: Mapping[str, Addition] = {}
+    usage: Mapping[str, Usage] = {}
     opened: Activation | None = None
     rows: tuple[Row, ...] = ()
     marks: tuple[Place, ...] | None = ()

@@ -131,7 +131,7 @@ CELLS: Final = {
 def after(plan: Plan, session: Session, step: Step, given: Outcome) -> Session:
     transition = settle(plan, session, step, given)
     assert transition is not None
-    return apply(session, transition.delta)
+    return apply(session, transition[0])
 
 
 def straight(plan: Plan, session: Session) -> Session:

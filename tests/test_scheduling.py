@@ -207,8 +207,8 @@ def settled(on: Plan, session: Session, step: Step, outcome: Outcome) -> Session
     """After an outcome; what `follows` says of it is what `ready` says more than before.  Rule L7."""
     transition = settle(on, session, step, outcome)
     assert transition is not None
-    assert transition.delta.revision == session.revision + 1
-    after = apply(session, transition.delta)
+    assert transition[0].revision == session.revision + 1
+    after = apply(session, transition[0])
     if session.activation is not None and not after.head.raised:
         more = set(ready(on, session)) - {step} | set(follows(on, after, [step]))
         assert set(ready(on, after)) == (more if after.activation is not None else set(follows(on, after, [step])))

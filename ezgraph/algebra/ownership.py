@@ -122,16 +122,14 @@ def check_response(  # noqa: C901  an arm for each response that can be wrong
     kind = type(response)
     if kind is Go or kind is DirectTo:  # final classes; the hot path comes first
         target = response.target
-        if (kind, target) not in handler.ways:
+        if target not in (handler.goes if kind is Go else handler.directs):
             _refuse(plan, spec, handler, response, (target,))
         if response.state is not UNSET:
             plan.by_class[target].check_state(spec.id, response.state)
         if response.message is not None:
             check_message("with_message", response.message)
     elif kind is Fanout:
-        opens = frozenset(response.workers)
-        scatters = response.inputs is not None  # an opening by itself: rule E2
-        if not any(opens == opening if scatters else opens <= opening for opening in handler.openings):
+        if not _declares(handler, response):
             _refuse(plan, spec, handler, response, response.workers)
         if response.inputs:
             worker = plan.by_class[response.workers[0]]
@@ -145,6 +143,14 @@ def check_response(  # noqa: C901  an arm for each response that can be wrong
         return
     if response.effects is not NO_EFFECTS and handler.origin != "tool":
         check_ownership(spec.id, spec.placement, handler.origin, handler.name, response)
+
+
+def _declares(handler: Handler, fanout: Fanout[Any]) -> bool:
+    """Whether these workers may be opened together; a scatter is an opening by itself.  Rule E2."""
+    opened = frozenset(fanout.workers)
+    if fanout.inputs is not None:
+        return opened in handler.openings
+    return any(opened <= opening for opening in handler.openings)
 
 
 def _refuse(plan: Plan, spec: NodeSpec, handler: Handler, response: object, targets: tuple[type[Any], ...]) -> Never:

@@ -93,12 +93,15 @@ def is_owed(session: Session) -> bool:
 
 def ready(plan: Plan, session: Session) -> tuple[Step, ...]:
     """The steps that can run now, in dispatch order.  Rules E4, E5, E9."""
-    head, limits, activation = session.head, session.limits, session.activation
-    if activation is None:
-        if head.owed and not head.raised and head.depth <= limits.steps:
-            return (Step(head.run, head.cursor, limits.generation),)
-        return ()
-    closure = plan.closure(activation)
+    if session.activation is not None:
+        return _ready_of(plan.closure(session.activation), session.activation, session.limits)
+    head, limits = session.head, session.limits
+    if head.owed and not head.raised and head.depth <= limits.steps:
+        return (Step(head.run, head.cursor, limits.generation),)
+    return ()
+
+
+def _ready_of(closure: Closure, activation: Activation, limits: Limits) -> tuple[Step, ...]:
     if activation.marks and closure.policy == "cancel_siblings":
         return ()
     run, generation, items = activation.id, limits.generation, items_of(activation)

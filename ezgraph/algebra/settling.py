@@ -60,9 +60,9 @@ class Published(Struct, frozen=True, gc=False):
     """
 
     answer: Answer
-    cells: dict[str, object]
-    adds: dict[str, Addition]
-    usage: dict[str, Usage] = {}
+    cells: Mapping[str, object]
+    adds: Mapping[str, Addition]
+    usage: Mapping[str, Usage] = {}
 
 
 class Failed(Struct, frozen=True, gc=False):
@@ -74,34 +74,20 @@ class Failed(Struct, frozen=True, gc=False):
 
 Outcome: TypeAlias = Published | Failed
 
-
-class Transition(Struct, frozen=True, gc=False):
-    """What an outcome comes to.
-
-    Attributes:
-        delta: What to commit.
-        reply: What the customer is told, or None.
-    """
-
-    delta: Delta
-    reply: str | None = None
+Transition: TypeAlias = tuple[Delta, str | None]
+"""What an outcome comes to: what to commit, and what the customer is told."""
 
 
 def settle(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition | None:
     """The transition that `outcome` makes of `session`; None where it changes nothing.  Rule L7."""
     if session.activation is not None:
         delta = settle_all(plan, session, ((step, outcome),))
-        return None if delta is None else Transition(delta)
-    return settled(plan, session, step, outcome) if is_enabled(plan, session, step) else None
-
-
-def settled(plan: Plan, session: Session, step: Step, outcome: Outcome) -> Transition:
-    """The transition that the cursor's step makes, for who has it from `ready` of this very session."""
+        return None if delta is None else (delta, None)
+    if not is_enabled(plan, session, step):
+        return None
     if isinstance(outcome, Failed):
-        return Transition(_stage_failed(session, step, outcome))
-    if isinstance(outcome.answer, Yielded):
-        return Transition(_job_opened(plan, session, step.node, outcome))
-    return _stage_settled(plan, session, step.node, outcome)
+        return _stage_failed(session, step, outcome), None
+    return cursor_settled(plan, session, outcome)
 
 
 def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outcome]]) -> Delta | None:
@@ -153,22 +139,27 @@ def _stage_failed(session: Session, step: Step, outcome: Failed) -> Delta:
     return _delta(session, head=replace(head.before, run=head.run), errors=(record,), forgets=is_journalled(session))
 
 
-def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
-    plan: Plan, session: Session, node: str, outcome: Published
+def cursor_settled(  # noqa: C901, PLR0912  an arm for each answer
+    plan: Plan, session: Session, outcome: Published
 ) -> Transition:
-    """Input's limits go with its first step; results last as long as the cursor stays."""
+    """The transition that the cursor's node makes, for who has its step from `ready` of this very session.
+
+    Input's limits go with its first step; results last as long as the cursor stays.
+    """
     head, answer, cells, adds = session.head, outcome.answer, outcome.cells, outcome.adds
     reply: str | None = None
     opened: Activation | None = None
-    chosen = _along_edges(plan, node) if type(answer) is Continue else answer
+    chosen = _along_edges(plan, head.cursor) if type(answer) is Continue else answer
     if type(chosen) is Go:  # the hot path comes first
         goal = plan.by_class[chosen.target]
         if chosen.state is not UNSET or chosen.message is not None:
             cells, adds = _seeding(session, goal, chosen, cells, adds)
         after = Head(goal.id, True, False, head.run + 1, head.depth + 1, chosen.message)  # noqa: FBT003  owed, not raised
     else:
-        cursor, space = head.cursor, plan.nodes[node].space
+        cursor, space = head.cursor, plan.nodes[head.cursor].space
         match chosen:
+            case Yielded():
+                return _job_opened(plan, session, outcome), None
             case DirectTo(target=target):
                 goal = plan.by_class[target]
                 cells, adds = _seeding(session, goal, chosen, cells, adds)
@@ -184,10 +175,9 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
                 adds = _adding(adds, space, assistant(reply))
                 cursor = END if isinstance(chosen, Finish) else cursor
             case Fanout(workers=workers, inputs=inputs):
-                roots = tuple(spec.id for cls, spec in plan.by_class.items() if cls in workers)
-                opened = Activation(head.run + 1, node, roots, head.depth, inputs=inputs)
+                opened = Activation(head.run + 1, cursor, plan.in_order(workers), head.depth, inputs=inputs)
             case Opening(roots=roots):
-                opened = Activation(head.run + 1, node, roots, head.depth)
+                opened = Activation(head.run + 1, cursor, roots, head.depth)
             case AtEnd():
                 cursor = END if plan.wiring.at_end == "complete" else plan.entry
             case _:
@@ -203,7 +193,7 @@ def _stage_settled(  # noqa: C901, PLR0912  an arm for each answer
         delta = replace(delta, limits=session.limits, forgets=is_journalled(session))
     elif session.journal:
         delta = replace(delta, forgets=True)
-    return Transition(delta, reply)
+    return delta, reply
 
 
 @final
@@ -236,9 +226,9 @@ def _seeding(
     session: Session,
     goal: NodeSpec,
     answer: Go[Any] | DirectTo[Any],
-    cells: dict[str, object],
-    adds: dict[str, Addition],
-) -> tuple[dict[str, object], dict[str, Addition]]:
+    cells: Mapping[str, object],
+    adds: Mapping[str, Addition],
+) -> tuple[Mapping[str, object], Mapping[str, Addition]]:
     """With the builder's writes: they come last, after what the node itself staged.  Rule C2."""
     if answer.state is not UNSET:
         cells = {**cells, goal.id: answer.state}
@@ -256,7 +246,7 @@ def _last(session: Session, space: str, adds: Mapping[str, Addition]) -> Message
     return history[-1] if history else None
 
 
-def _adding(adds: dict[str, Addition], space: str, message: Message) -> dict[str, Addition]:
+def _adding(adds: Mapping[str, Addition], space: str, message: Message) -> Mapping[str, Addition]:
     added = adds.get(space)
     if added is None:
         return {**adds, space: Addition((message,))}
@@ -274,9 +264,9 @@ def _row(closure: Closure, activation: Activation, place: Place, outcome: Publis
     return Row(node, output, depth_of(closure, activation, place), cells, outcome.usage, item)
 
 
-def _job_opened(plan: Plan, session: Session, node: str, outcome: Published) -> Delta:
+def _job_opened(plan: Plan, session: Session, outcome: Published) -> Delta:
     """A job's activation opens in the write that publishes its entry, which is its first row.  Rule E12."""
-    head = session.head
+    head, node = session.head, session.head.cursor
     opened = Activation(head.run + 1, node, (node,), head.depth - 1)
     row = _row(plan.closure(opened), opened, (node, None), outcome)
     grown = replace(opened, rows=opened.rows.with_rows((row,)))

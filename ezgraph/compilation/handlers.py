@@ -30,7 +30,7 @@ from ezgraph.errors import Problem
 from ezgraph.messages import Message
 from ezgraph.nodes import Node, Worker
 from ezgraph.plan import Handler
-from ezgraph.responses import Fanout, Origin
+from ezgraph.responses import DirectTo, Fanout, Go, Origin
 from ezgraph.runtime.context import Context, StageContext
 
 Hints = dict[str, object]
@@ -111,7 +111,8 @@ class MethodReader:
             frozenset(kind for kind in said.kinds if permits(origin, placement, kind)),
             inspect.iscoroutinefunction(function),
             blocking,
-            frozenset((way.response, target) for way in said.ways for target in way.targets),
+            frozenset(target for way in said.ways if way.response is Go for target in way.targets),
+            frozenset(target for way in said.ways if way.response is DirectTo for target in way.targets),
             tuple(frozenset(way.targets) for way in said.ways if way.response is Fanout),
             said.declared,
         )

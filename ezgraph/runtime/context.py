@@ -87,8 +87,12 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
     @property
     def shared(self) -> Shared_co:
         """The graph's context, with what this step shared."""
-        cells: Mapping[str, Any] = self._staged if CONTEXT in self._staged else self._seen.cells
-        shared: Shared_co = cells.get(CONTEXT, self._plan.context)
+        shared: Shared_co
+        if CONTEXT in self._staged:
+            shared = self._staged[CONTEXT]
+        else:
+            cells: Mapping[str, Any] = self._seen.cells
+            shared = cells.get(CONTEXT, self._plan.context)
         return shared
 
     def save(self, state: State) -> None:

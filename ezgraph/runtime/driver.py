@@ -14,7 +14,7 @@ from typing import Any, Never, final
 from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
-from ezgraph.algebra.settling import Failed, Outcome, Published, settle_all, settled
+from ezgraph.algebra.settling import Failed, Outcome, Published, cursor_settled, settle, settle_all
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepFailed, StepLimit
 from ezgraph.messages import NO_USAGE, Usage, storable
 from ezgraph.notes import Note
@@ -95,11 +95,10 @@ class Drive:
                 await self._log(step, error)
                 raise
             session = self.session
-            transition = settled(plan, session, step, outcome)
-            reply = transition.reply
-            session = apply(session, transition.delta)
+            delta, reply = cursor_settled(plan, session, outcome)
+            session = apply(session, delta)
             try:
-                pending = store.commit(session, transition.delta, codec)
+                pending = store.commit(session, delta, codec)
                 if pending is not None:
                     await shielded(pending)
             except StateTypeError as error:
@@ -197,7 +196,8 @@ class Drive:
         if self.listener is not None:
             self.listener(StepRaised(self.session.id, step.node, error))
         try:
-            await self.commit(settled(self.plan, self.session, step, failure(error)).delta)
+            delta, _ = settle(self.plan, self.session, step, failure(error)) or _stale(step)
+            await self.commit(delta)
         except EzGraphError as unlogged:
             error.add_note(f"It is not in the error log: {unlogged}")
 

@@ -6,18 +6,52 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from threading import Lock
 from time import time
-from typing import TypeAlias, final
+from typing import final
 
+from attrs import define
 from msgspec import json
 
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists
 from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
-from ezgraph.stores.parts import Document, Unreadable, check, summary_of
+from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of
 
-_Kept: TypeAlias = tuple[Session, Codec, float, float] | tuple[Document, None, float, float]
-"""A session and the codec of who wrote it, or what was added from elsewhere; when it was made and last written."""
+
+@final
+@define(eq=False)
+class _Written:
+    """A session as its graph wrote it; made and last written in seconds since 1970.  A step puts its own over it."""
+
+    session: Session
+    codec: Codec
+    revision: int
+    created: float
+    updated: float
+
+    def document(self) -> Document:
+        return self.codec.document(self.session)
+
+    def summary(self) -> Summary:
+        of = self.session
+        return Summary(self.codec.graph, self.codec.version, of.revision, of.head.cursor, standing(of))
+
+
+@final
+@define(eq=False)
+class _Added:
+    """A session that came from elsewhere, as it came."""
+
+    of: Document
+    revision: int
+    created: float
+    updated: float
+
+    def document(self) -> Document:
+        return self.of
+
+    def summary(self) -> Summary:
+        return summary_of(self.of)
 
 
 @final
@@ -29,7 +63,7 @@ class MemoryStore:
     """
 
     def __init__(self, *, clock: Callable[[], float] = time) -> None:
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _Written | _Added] = {}
         self._lock, self._clock = Lock(), clock
 
     def load(self, session: str, codec: Codec, /) -> Session | None:
@@ -42,9 +76,9 @@ class MemoryStore:
         found = self._sessions.get(session)
         if found is None:
             return None
-        if found[1] is codec and isinstance(found[0], Session):
-            return found[0]
-        return codec.read(session, _document(found), store="memory")
+        if isinstance(found, _Written) and found.codec is codec:
+            return found.session
+        return codec.read(session, found.document(), store="memory")
 
     def commit(self, after: Session, _delta: Delta, codec: Codec, /) -> None:
         """Keep `after`, if it builds on what is kept.
@@ -56,14 +90,14 @@ class MemoryStore:
         self._lock.acquire()  # a step does this, and `with` would cost twice as much
         try:
             found = self._sessions.get(after.id)
-            if found is None:
-                revision, created = 0, now
-            else:
-                created = found[2]
-                revision = found[0].revision if found[1] is not None else found[0]["revision"]
+            revision = 0 if found is None else found.revision
             if after.revision != revision + 1:
                 raise RevisionConflict(after.id, after.revision - 1, revision)
-            self._sessions[after.id] = after, codec, created, now
+            if type(found) is _Written and found.codec is codec:
+                found.session, found.revision, found.updated = after, after.revision, now
+            else:
+                created = now if found is None else found.created
+                self._sessions[after.id] = _Written(after, codec, after.revision, created, now)
         finally:
             self._lock.release()
 
@@ -74,8 +108,9 @@ class MemoryStore:
 
     def entry(self, session: str, /) -> Entry | None:
         """What is listed of one session, or None."""
-        found = self._sessions.get(session)
-        return None if found is None else _entry(session, found, self._clock())
+        with self._lock:
+            found = self._sessions.get(session)
+            return None if found is None else _entry(session, found, self._clock())
 
     def export(self, session: str, /) -> Document:
         """A whole session as plain JSON.
@@ -86,7 +121,7 @@ class MemoryStore:
         found = self._sessions.get(session)
         if found is None:
             raise NoSuchSession("memory", session)
-        document: Document = json.decode(json.encode(_document(found)))
+        document: Document = json.decode(json.encode(found.document()))
         return document
 
     def add(self, documents: Mapping[str, Document], /) -> None:
@@ -102,7 +137,7 @@ class MemoryStore:
                 check(document)
             except Unreadable as error:
                 raise CorruptSession("memory", session, [(error.path, str(error))]) from None
-            own[session] = json.decode(json.encode(document)), None, now, now
+            own[session] = _Added(json.decode(json.encode(document)), document["revision"], now, now)
         with self._lock:
             for session in own:
                 if session in self._sessions:
@@ -131,11 +166,11 @@ class MemoryStore:
         with self._lock:
             older = [one for one in self._meant(Query(graph=codec.graph)) if one.version != codec.version]
             made = {
-                one.session: codec.read(one.session, _document(self._sessions[one.session]), store="memory")
+                one.session: codec.read(one.session, self._sessions[one.session].document(), store="memory")
                 for one in older
             }
             for one in older:
-                self._sessions[one.session] = made[one.session], codec, one.created, one.updated
+                self._sessions[one.session] = _Written(made[one.session], codec, one.revision, one.created, one.updated)
         return [*made]
 
     def _meant(self, query: Query) -> list[Entry]:
@@ -147,14 +182,5 @@ class MemoryStore:
         return f"MemoryStore({len(self._sessions)} sessions)"
 
 
-def _document(kept: _Kept) -> Document:
-    return kept[1].document(kept[0]) if kept[1] is not None else kept[0]
-
-
-def _entry(session: str, kept: _Kept, now: float) -> Entry:
-    value, codec, created, updated = kept
-    if isinstance(value, Session) and codec is not None:
-        told = (codec.graph, codec.version, value.revision, value.head.cursor, standing(value))
-    else:
-        told = summary_of(value)
-    return Entry(session, *told, created, updated, now - updated)
+def _entry(session: str, kept: _Written | _Added, now: float) -> Entry:
+    return Entry(session, *kept.summary(), kept.created, kept.updated, now - kept.updated)
