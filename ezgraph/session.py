@@ -7,7 +7,8 @@ than an attrs class.  What an author or a caller gets (`Turn`, `ErrorRecord`) is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, final
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, final
 
 from attrs import field as attribute, frozen
 from msgspec import Struct
@@ -23,6 +24,9 @@ END: Final = "END"
 
 CONTEXT: Final = "$context"
 """The key of the graph's context cell among the cells.  No node may have an id that begins with `$`."""
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+"""An empty mapping, for where most have nothing to say."""
 
 Status: TypeAlias = Literal["idle", "completed"]
 

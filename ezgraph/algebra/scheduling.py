@@ -5,9 +5,7 @@ Nothing here is stored: `ready(plan, apply(session, delta))` is the only answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +13,7 @@ from msgspec.structs import replace
 from ezgraph.activations import Activation, Place
 from ezgraph.messages import Message
 from ezgraph.plan import Closure, Plan
-from ezgraph.session import END, Delta, Head, Limits, Session
+from ezgraph.session import END, NOTHING, Delta, Head, Limits, Session
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -105,14 +103,17 @@ def _ready_of(closure: Closure, activation: Activation, limits: Limits) -> tuple
     if activation.marks and closure.policy == "cancel_siblings":
         return ()
     run, generation, items = activation.id, limits.generation, items_of(activation)
-    places = closure.places(items)
     if not activation.rows and not activation.marks and (items or activation.inputs is None):
         # just opened, and not over nothing: what nothing leads into
-        within, before = activation.depth < limits.steps, closure.before
-        return tuple([Step(run, node, generation, item) for node, item in places if within and not before[node]])
+        if activation.depth >= limits.steps:
+            return ()
+        each = [node for node in closure.each if not closure.before[node]]
+        once = [node for node in closure.once if not closure.before[node]]
+        each_item = [Step(run, node, generation, item) for item in range(items) for node in each]
+        return (*each_item, *[Step(run, node, generation) for node in once])
     return tuple(
         Step(run, place[0], generation, place[1])
-        for place in places
+        for place in closure.places(items)
         if is_free(closure, activation, place) and depth_of(closure, activation, place) <= limits.steps
     )
 
@@ -178,8 +179,10 @@ def is_open(closure: Closure, activation: Activation, place: Place) -> bool:
     """Whether a place is one of the activation's at all, and free."""
     node, item = place
     if item is None:
-        return node in closure.once and is_free(closure, activation, place)
-    return node in closure.each and 0 <= item < items_of(activation) and is_free(closure, activation, place)
+        known = node in closure.once
+    else:
+        known = activation.inputs is not None and node in closure.each and 0 <= item < len(activation.inputs)
+    return known and is_free(closure, activation, place)
 
 
 def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
@@ -200,24 +203,21 @@ def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
     return True
 
 
-def sources_of(closure: Closure, activation: Activation, place: Place) -> Iterator[Place]:
-    """The runs that lead into a worker or the stage directly."""
-    node, item = place
-    for source in closure.before[node]:
-        if source not in closure.each:
-            yield source, None
-        elif item is not None:
-            yield source, item
-        else:
-            yield from ((source, index) for index in range(items_of(activation)))
-
-
 def depth_of(closure: Closure, activation: Activation, place: Place) -> int:
     """One more than the deepest row before it, or than the step that opened the activation.  Rule E9."""
-    if not closure.before[place[0]]:
+    node, item = place
+    before = closure.before[node]
+    if not before:
         return 1 + activation.depth
-    rows = activation.rows
-    return 1 + max((rows[source].depth for source in sources_of(closure, activation, place)), default=activation.depth)
+    rows, deepest = activation.rows, activation.depth
+    for source in before:
+        if source not in closure.each:
+            deepest = max(deepest, rows[source, None].depth)
+        elif item is not None:
+            deepest = max(deepest, rows[source, item].depth)
+        else:
+            deepest = max([deepest, *[row.depth for row in rows.each(source, items_of(activation))]])
+    return 1 + deepest
 
 
 def depth_at(plan: Plan, session: Session, step: Step) -> int:
@@ -243,9 +243,6 @@ class Seen(Struct, frozen=True, gc=False):
     series: Mapping[str, tuple[object, ...]]
 
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
 def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     """What stood when the activation opened, what the step comes after, and its own input; nothing else that landed.
 
@@ -260,7 +257,7 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     if not line:
         if item is not None and inputs is not None:
             cells = {**cells, step.node: inputs[item]}
-        return Seen(cells, _NOTHING, _NOTHING)
+        return Seen(cells, NOTHING, NOTHING)
     rows = activation.rows
     results: dict[str, object] = {}
     series: dict[str, tuple[object, ...]] = {}

@@ -22,22 +22,19 @@ from ezgraph.session import END, Delta, ErrorRecord, Head, Session
 
 
 @final
-@frozen
-class Continue:
+class Continue(Struct, frozen=True, gc=False):
     """The engine's answer of a stage whose edges own what follows.  Rule A2."""
 
 
 @final
-@frozen
-class Reply:
+class Reply(Struct, frozen=True, gc=False):
     """The engine's answer of a stage that replies and keeps the cursor: accepted text.  Rule A6."""
 
     text: str
 
 
 @final
-@frozen
-class Yielded:
+class Yielded(Struct, frozen=True, gc=False):
     """The engine's answer of a worker: its output."""
 
     output: object
@@ -49,6 +46,7 @@ Answer: TypeAlias = Go[Any] | DirectTo[Any] | Fanout[Any] | Finish | Reply | Con
 """What a node run came to, once its loop and hooks are done.  `Yielded` is a worker's, all else a stage's."""
 
 
+@final
 class Published(Struct, frozen=True, gc=False):
     """The outcome of a step that ended well.
 
@@ -65,6 +63,7 @@ class Published(Struct, frozen=True, gc=False):
     usage: Mapping[str, Usage] = {}
 
 
+@final
 class Failed(Struct, frozen=True, gc=False):
     """The outcome of a step that raised: what goes into the error log."""
 
@@ -112,7 +111,7 @@ def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outc
             continue
         if not is_open(closure, activation, place):
             continue
-        if isinstance(outcome, Failed):
+        if type(outcome) is Failed:
             marks.append(place)
             errors.append(ErrorRecord(step.run, step.node, outcome.error, outcome.text))
         else:
@@ -259,7 +258,7 @@ def _adding(adds: Mapping[str, Addition], space: str, message: Message) -> Mappi
 def _row(closure: Closure, activation: Activation, place: Place, outcome: Published) -> Row:
     """A worker's outcome; what a per-item worker saved does not outlast its run.  Rule E6."""
     node, item = place
-    output = outcome.answer.output if isinstance(outcome.answer, Yielded) else None
+    output = outcome.answer.output if type(outcome.answer) is Yielded else None
     cells = outcome.cells if item is None else {}
     return Row(node, output, depth_of(closure, activation, place), cells, outcome.usage, item)
 

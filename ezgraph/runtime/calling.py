@@ -149,7 +149,7 @@ async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: 
     called._called, called._journal = True, journal.within(at)
     try:
         ran = run_node(called)
-        published = ran if isinstance(ran, Published) else await ran
+        published = ran if type(ran) is Published else await ran
     except NodeError as error:  # kept with the next write: a step that goes on has done so because of it
         journal.hold(at, worker=spec.id, state={spec.id: state}, raised=raised(error), usage=called._spent)
         return CallFailed(error, called._spent)

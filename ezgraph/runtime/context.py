@@ -15,7 +15,7 @@ from ezgraph.errors import EzGraphError, InvalidResponse, NoResult, StateTypeErr
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage, check_message
 from ezgraph.responses import UNSET, Unset, inputs_of
-from ezgraph.session import CONTEXT, Session
+from ezgraph.session import CONTEXT, NOTHING, Session
 
 if TYPE_CHECKING:
     from ezgraph.algebra.scheduling import Seen, Step
@@ -53,8 +53,8 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
     _seen: Seen | Session
     _incoming: Message | None = None
     _staged: dict[str, Any] = {}
-    _adds: dict[str, Addition] = {}
-    _spent: dict[str, Usage] = {}
+    _adds: Mapping[str, Addition] = NOTHING  # replaced, never changed: most steps add nothing
+    _spent: Mapping[str, Usage] = NOTHING
     _over: bool = False
     _called: bool = False
     _section: str = "run"  # where in the step its code is: a hook, `run`, or a tool call
@@ -204,14 +204,17 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
 
     def _add(self, space: str, *messages: Message) -> None:
         added = self._adds.get(space)
-        self._adds[space] = Addition((*added.messages, *messages), added.drop) if added else Addition(messages)
+        self._put(space, Addition((*added.messages, *messages), added.drop) if added else Addition(messages))
+
+    def _put(self, space: str, added: Addition) -> None:
+        self._adds = {**self._adds, space: added}
 
     def _replace_last(self, message: Message) -> None:
         """Put `message` in the place of the last one of this node's history, published or not."""
         space = self._spec.space
         added = self._adds.get(space, Addition(()))
         drop = added.drop if added.messages else added.drop + 1
-        self._adds[space] = Addition((*added.messages[:-1], message), drop)
+        self._put(space, Addition((*added.messages[:-1], message), drop))
 
     def _spend(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -229,7 +232,7 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
             raise self._fault
 
     def _spend_for(self, node: str, usage: Usage) -> None:
-        self._spent[node] = self._spent[node] + usage if node in self._spent else usage
+        self._spent = {**self._spent, node: self._spent[node] + usage if node in self._spent else usage}
 
 
 class StageContext(Context[State, Shared_co], eq=False):

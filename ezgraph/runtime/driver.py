@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Never, final
 
@@ -79,7 +79,7 @@ class Drive:
                 listener(StepStarted(self.session.id, step.node, step.run))
             try:
                 outcome = run_node(context_of(self, step))
-                if not isinstance(outcome, Published):
+                if type(outcome) is not Published:
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError as error:
@@ -151,7 +151,7 @@ class Drive:
                 await self.publish([(step, self.failed(step, error))])
             return
         for step, outcome in outcomes:
-            if isinstance(outcome, Published):
+            if type(outcome) is Published:
                 if outcome.usage:
                     self._spent.extend(outcome.usage.values())
                 if self.listener is not None:
@@ -271,17 +271,21 @@ class _Branches:
             ran = run_node(context_of(drive, step))
         except NodeError as error:
             return step, drive.failed(step, error)
-        if isinstance(ran, Published):
+        if type(ran) is Published:
             return step, ran
-        task = self._running[step] = self._create(ran, name=step.node)  # a plain function that gave a promise
-        task.add_done_callback(lambda _: self._note(step))
+        self._await(step, ran)
         return None
+
+    def _await(self, step: Step, ran: Coroutine[Any, Any, Published]) -> None:
+        """Go on with a plain function that gave a promise."""
+        task = self._running[step] = self._create(ran, name=step.node)
+        task.add_done_callback(lambda _: self._note(step))
 
     async def _branch(self, step: Step) -> Published:
         """Run a step and say that it has ended, which costs less than a callback."""
         try:
             ran = run_node(context_of(self._drive, step))
-            return ran if isinstance(ran, Published) else await ran
+            return ran if type(ran) is Published else await ran
         finally:
             self._note(step)
 
@@ -324,6 +328,8 @@ class _Branches:
             self._woken.set()
 
     async def _stop(self) -> None:
+        if not self._running:
+            return
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)

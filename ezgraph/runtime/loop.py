@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import frozen
@@ -72,7 +72,7 @@ class _Loop:
         ctx, spec = self.ctx, self.spec
         if (note := self.journal.found("enter")) is not None:
             ctx._staged.update(note.cells)
-            ctx._adds.update(note.adds)
+            ctx._adds = {**ctx._adds, **note.adds}
             self._spend(note)
             return
         ctx._section = "enter"
@@ -92,7 +92,7 @@ class _Loop:
             history = ctx.history
         if spec.seed is not None and (not history or history[-1].role == "assistant"):
             ctx._add(spec.space, instruction(spec.seed))
-        self.journal.hold("enter", cells={**ctx._staged}, adds={**ctx._adds}, usage={**ctx._spent})
+        self.journal.hold("enter", cells={**ctx._staged}, adds=ctx._adds, usage=ctx._spent)
 
     def _replace(self, length: int, used: Message) -> None:
         """Put `used` in the place of message `length`, the last one before `on_enter` appended others here."""
@@ -100,7 +100,7 @@ class _Loop:
         appended = ctx.history[length:]
         if appended:
             added = ctx._adds[space]
-            ctx._adds[space] = Addition(added.messages[: -len(appended)], added.drop)
+            ctx._put(space, Addition(added.messages[: -len(appended)], added.drop))
         ctx._replace_last(used)
         ctx._add(space, *appended)
 
@@ -173,7 +173,7 @@ class _Loop:
         answers = (tool_result(call.id, result) for call, result in zip(calls, results, strict=True))
         added = ctx._adds[spec.space]  # results stand directly after the calls, before what handlers appended here
         messages = (*added.messages[:asked], *answers, *added.messages[asked:], *extra_messages(outcomes, decision))
-        ctx._adds[spec.space] = Addition(messages, added.drop)
+        ctx._put(spec.space, Addition(messages, added.drop))
         if isinstance(decision, Ended):
             return Finish(text=decision.farewell)
         return None if isinstance(decision, Conflict) else decision
@@ -220,11 +220,13 @@ class _Loop:
 
     # ------------------------------------------------------------------------------------------------- the journal
 
-    def _staged(self) -> tuple[dict[str, Any], dict[str, Addition], dict[str, Usage]]:
+    def _staged(self) -> tuple[Mapping[str, Any], Mapping[str, Addition], Mapping[str, Usage]]:
         ctx = self.ctx
-        return {**ctx._staged}, {**ctx._adds}, {**ctx._spent}
+        return {**ctx._staged}, ctx._adds, ctx._spent
 
-    def _since(self, cells: dict[str, Any], adds: dict[str, Addition], spent: dict[str, Usage]) -> dict[str, Any]:
+    def _since(
+        self, cells: Mapping[str, Any], adds: Mapping[str, Addition], spent: Mapping[str, Usage]
+    ) -> dict[str, Any]:
         """What was staged since, as a note has it."""
         ctx = self.ctx
         return {

@@ -24,6 +24,7 @@ from ezgraph.responses import NO_EFFECTS, Go
 from ezgraph.runtime.awaiting import called, settled, within
 from ezgraph.runtime.context import Context, StageContext
 from ezgraph.runtime.loop import converse
+from ezgraph.session import NOTHING
 
 if TYPE_CHECKING:
     from ezgraph.runtime.driver import Drive
@@ -174,13 +175,13 @@ def _published(spec: NodeSpec, run: Handler, ctx: Context[Any, Any], response: A
     if response is not None and response.effects is not NO_EFFECTS:
         ctx._spend(response.effects.usage)
     answer = response if type(response) is Go else of_run(spec, response)  # the hot path comes first
-    return Published(answer, ctx._staged, ctx._adds if spec.space else {}, ctx._spent)
+    return Published(answer, ctx._staged, ctx._adds if spec.space else NOTHING, ctx._spent)
 
 
 def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
     """A run that ended well.  A worker's messages are private to its run.  Rule B3."""
     ctx._check_fault()
-    return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else {}, ctx._spent)
+    return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else NOTHING, ctx._spent)
 
 
 def _told(ctx: Context[Any, Any], error: Exception) -> EzGraphError:
