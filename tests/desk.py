@@ -19,6 +19,7 @@ from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import Event, StepStarted
 from ezgraph.session import Delta, Head, Session, apply
 from ezgraph.stores.codec import Codec
+from ezgraph.stores.file import KINDS
 
 
 @frozen
@@ -84,7 +85,9 @@ def file_parts(path: str | PathLike[str]) -> dict[tuple[str, str, str, int], Any
     """Every part in a SQLite store's file by session, kind, name and index, as JSON says it."""
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT id, kind, name, at, body FROM part JOIN session ON session = key").fetchall()
-    return {(session, kind, name, at): json.loads(body) for session, kind, name, at, body in rows}
+        heads = connection.execute("SELECT id, head FROM session").fetchall()
+    parts = {(session, KINDS[kind], name, at): json.loads(body) for session, kind, name, at, body in rows}
+    return parts | {(session, "head", "", 0): json.loads(head) for session, head in heads}
 
 
 def published(app: CompiledGraph, session: Session) -> dict[str, Any]:

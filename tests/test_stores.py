@@ -39,7 +39,7 @@ from ezgraph.errors import (
 )
 from ezgraph.session import Delta, ErrorRecord, Head, Session, apply
 from ezgraph.stores.contract import Archive, Query
-from ezgraph.stores.file import APPLICATION_ID, SCHEMA, SQLiteFile, Sync
+from ezgraph.stores.file import APPLICATION_ID, KINDS, SCHEMA, SQLiteFile, Sync
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import SQLiteStore
 
@@ -153,8 +153,10 @@ def _sqlite(statements: str) -> Callable[[Path], object]:
         (_sqlite("PRAGMA application_id = 7; CREATE TABLE a (b)"), "another program's SQLite file"),
         (_sqlite("PRAGMA journal_mode = WAL; CREATE TABLE a (b)"), "another program's SQLite file"),
         (
-            _sqlite(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 3; CREATE TABLE a (b)"),
-            "has layout 3, and this version knows 2",
+            _sqlite(
+                f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA + 1}; CREATE TABLE a (b)"
+            ),
+            f"has layout {SCHEMA + 1}, and this version knows {SCHEMA}",
         ),
     ],
 )
@@ -288,6 +290,8 @@ def test_m1_a_damaged_file_is_told_with_a_mend(path: Path) -> None:
         "body = CAST(x'22ff22' AS TEXT)",
         "body = '{\"cursor\":9}'",
         "kind = 'other'",
+        "kind = 99",
+        "kind = -1",
         "kind = x'ff'",
         "at = 7",
     ],
@@ -295,7 +299,7 @@ def test_m1_a_damaged_file_is_told_with_a_mend(path: Path) -> None:
 def test_l4_a_damaged_row_is_corrupt_and_not_changed(path: Path, damage: str) -> None:
     written(path)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"UPDATE part SET {damage} WHERE kind = 'message'")
+        connection.execute(f"UPDATE part SET {damage} WHERE kind = {KINDS.index('message')}")
         connection.commit()
     with SQLiteStore(path) as store, pytest.raises(CorruptSession, match=r"does not load: .* It was not changed"):
         load(store, "c-17")
@@ -439,7 +443,7 @@ def test_l6_a_turn_writes_the_same_after_any_number_of_turns(path: Path) -> None
     assert sum(sizes[490:510]) < 1.2 * sum(sizes[40:60])
 
 
-@pytest.mark.parametrize("length", [100, 250, 1000, 4000])
+@pytest.mark.parametrize("length", [64, 100, 250, 1000, 4000])
 def test_l6_a_file_is_no_more_than_twice_its_messages(path: Path, length: int) -> None:
     """After 200 messages, closed, with all that else is in it."""
     with SQLiteStore(path) as store:

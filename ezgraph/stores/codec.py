@@ -221,7 +221,7 @@ class _Cut:
             raise self._refused(place, "text that UTF-8 can encode", "text with a lone surrogate") from None
         if len(body) > form.MAX_BYTES:
             raise self._refused(path, f"at most {form.MAX_BYTES} bytes of JSON", f"{len(body)} bytes")
-        if form.is_too_deep(body.encode()):
+        if form.is_too_deep(body):
             raise self._refused(path, f"nested at most {form.MAX_NESTING} deep as JSON", "nested deeper")
         self.puts.append(Part(kind, name, at, body))
 

@@ -16,7 +16,7 @@ from ezgraph.errors import ForeignFile, StoreUnavailable
 APPLICATION_ID: Final = 0x657A6772
 """Marks a SQLite file as ours ("ezgr"), at byte 68 of its header."""
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """The number of the file's layout, SQLite's user_version, at byte 60 of its header."""
 
 Sync: TypeAlias = Literal["commit", "process"]
@@ -33,6 +33,23 @@ _PAGE: Final = 1024
 _LOG: Final = 4 * 1024 * 1024
 """Bytes of write-ahead log at which it is copied into the file."""
 
+KINDS: Final = (
+    "activation",
+    "cell",
+    "error",
+    "item",
+    "limits",
+    "mark",
+    "note",
+    "result",
+    "row",
+    "series",
+    "usage",
+    "message",
+)
+"""The kinds of parts but the head, by their number in the file.  Messages come last: a step appends them to the end of
+what a session has, where SQLite fills its pages."""
+
 _CREATE: Final = f"""
     CREATE TABLE session (
         key INTEGER PRIMARY KEY,
@@ -43,12 +60,13 @@ _CREATE: Final = f"""
         cursor TEXT NOT NULL,
         status TEXT NOT NULL,
         created REAL NOT NULL,
-        updated REAL NOT NULL
+        updated REAL NOT NULL,
+        head TEXT  -- the part that nearly every step writes
     );
     CREATE INDEX session_status ON session (graph, status);
     CREATE TABLE part (
         session INTEGER NOT NULL,
-        kind TEXT NOT NULL,
+        kind INTEGER NOT NULL,  -- the index in {KINDS}
         name TEXT NOT NULL,
         at INTEGER NOT NULL,
         body TEXT NOT NULL,

@@ -55,7 +55,10 @@ class Drop(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a step does to the parts of its session: first `drops`, then `puts`, which replace what is there."""
+    """What a step does to the parts of its session: first `drops`, then `puts`, which replace what is there.
+
+    Where the head changes, it is the first of `puts`.
+    """
 
     drops: list[Drop]
     puts: list[Part]
@@ -303,7 +306,7 @@ def parsed(text: object, path: str = "$") -> Any:
         raise Unreadable(path, "is not text")
     if len(text) > MAX_BYTES:
         raise Unreadable(path, f"is longer than {MAX_BYTES} bytes")
-    if is_too_deep(text if isinstance(text, bytes) else text.encode(errors="replace")):
+    if is_too_deep(text if isinstance(text, str) else text.decode(errors="replace")):
         raise Unreadable(path, f"is nested more than {MAX_NESTING} deep")
     try:
         return json.decode(text)
@@ -311,17 +314,17 @@ def parsed(text: object, path: str = "$") -> Any:
         raise Unreadable(path, f"is not JSON: {error}") from None
 
 
-_NOT_BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
-_INNERMOST: Final = re.compile(rb"\[\]|\{\}")
+_NOT_BRACKETS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
+_INNERMOST: Final = re.compile(r"\[\]|\{\}")
 
 
-def is_too_deep(text: bytes) -> bool:
+def is_too_deep(text: str) -> bool:
     """Whether JSON nests too deep, found without parsing: what opens and closes is taken off from the inside out."""
-    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
+    if text.count("[") + text.count("{") <= MAX_NESTING:
         return False
-    brackets = _NOT_BRACKETS.sub(b"", text)
+    brackets = _NOT_BRACKETS.sub("", text)
     for _ in range(MAX_NESTING):
-        fewer = _INNERMOST.sub(b"", brackets)
+        fewer = _INNERMOST.sub("", brackets)
         if len(fewer) == len(brackets):  # nothing is left, or what is left does not close and is no JSON
             return len(brackets) > MAX_NESTING
         brackets = fewer

@@ -6,7 +6,7 @@ A step updates the session's row and writes the parts that changed.  Nothing has
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike, fsdecode, fspath
 from threading import Lock
 from time import time
@@ -16,21 +16,23 @@ from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, Revision
 from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
-from ezgraph.stores.file import SQLiteFile, Sync, transaction
+from ezgraph.stores.file import KINDS, SQLiteFile, Sync, transaction
 from ezgraph.stores.group import Group, Write
-from ezgraph.stores.parts import Changes, Document, Drop, Part, Summary, Unreadable, document_of, parts_of, summary_of
+from ezgraph.stores.parts import Document, Drop, Part, Summary, Unreadable, document_of, parts_of, summary_of
 
 Answer = TypeVar("Answer")
 
-_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated"
-_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
+_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated, head"
+_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
 _UPDATE: Final = """
-    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?
+    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?, head = coalesce(?, head)
     WHERE key = ? AND id = ? AND revision = ? AND version = ?
 """
-_UPGRADE: Final = "UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ? WHERE key = ?"
+_UPGRADE: Final = """
+    UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ?, head = ? WHERE key = ?
+"""
 _STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
-_HEAD: Final = "SELECT key, graph, version, revision, updated FROM session WHERE id = ?"
+_HEAD: Final = "SELECT key, graph, version, revision, updated, head FROM session WHERE id = ?"
 _LISTED: Final = """
     SELECT id, graph, CAST(version AS INTEGER), CAST(revision AS INTEGER), cursor, status,
         CAST(created AS REAL), CAST(updated AS REAL)
@@ -44,6 +46,7 @@ _PUT: Final = """
 _DROP: Final = "DELETE FROM part WHERE session = ? AND kind = ?"
 _DROP_NAMED: Final = f"{_DROP} AND name = ? AND at >= ?"
 _FORGET: Final = "DELETE FROM part WHERE session = ?"
+_CODES: Final[Mapping[str, int]] = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class _Kept(NamedTuple):
@@ -209,10 +212,11 @@ class SQLiteStore:
         def insert(connection: sqlite3.Connection) -> None:
             with transaction(connection):
                 for session, (summary, parts) in made.items():
-                    row = connection.execute(_INSERT, (session, *summary, now, now))
+                    head, others = _apart(parts)
+                    row = connection.execute(_INSERT, (session, *summary, now, now, head))
                     if row.rowcount != 1:
                         raise SessionExists(self.path, session)
-                    _put(connection, row.lastrowid, parts)
+                    _put(connection, row.lastrowid, others)
 
         self._ask(self._writes, next(iter(made), ""), insert)
 
@@ -325,58 +329,77 @@ def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
     found = connection.execute(_HEAD, (session,)).fetchone()
     if found is None:
         return None
-    key, graph, version, revision, updated = found
+    key, graph, version, revision, updated, head = found
     rows = connection.execute(_PARTS, (key,)).fetchall()
-    parts = [(_text(kind), _text(name), at, body) for kind, name, at, body in rows]
+    parts = [(_kind(kind), _text(name), at, body) for kind, name, at, body in rows]
+    if head is not None:
+        parts.append(("head", "", 0, head))
     return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
 
 
 def _written(connection: sqlite3.Connection, write: Write) -> int | RevisionConflict:
     """Write one commit and give the session's key, or say why not."""
     after, codec, changes, now, key = write
-    stands = (after.revision, after.head.cursor, standing(after))
     before = after.revision - 1
     if before == 0:
-        made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands, now, now))
+        head, puts = _apart(changes.puts)
+        stands = (after.revision, after.head.cursor, standing(after), now, now, head)
+        made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands))
         if made.rowcount == 1:
-            _put(connection, made.lastrowid, changes.puts)
+            _put(connection, made.lastrowid, puts)
             return made.lastrowid or 0
-    elif key and _is_updated(connection, (*stands, now, key, after.id, before, codec.version), changes):
+    elif key and _is_updated(connection, key, write):
         return key
     found = connection.execute(_HEAD, (after.id,)).fetchone()
     if found is None or found[3] != before:
         return RevisionConflict(after.id, before, found[3] if found else 0)
     key = int(found[0])
-    if not _is_updated(connection, (*stands, now, key, after.id, before, codec.version), changes):
+    if not _is_updated(connection, key, write):
         _rewrite(connection, key, after, codec, now)  # another version of the graph wrote it
     return key
 
 
-def _is_updated(connection: sqlite3.Connection, row: tuple[object, ...], changes: Changes) -> bool:
+def _is_updated(connection: sqlite3.Connection, key: int, write: Write) -> bool:
     """Whether the session's row was as the commit builds on it; then its parts are changed."""
-    if connection.execute(_UPDATE, row).rowcount != 1:
+    after, codec, changes, now, _ = write
+    head, puts = _apart(changes.puts)
+    stands = (after.revision, after.head.cursor, standing(after), now, head)
+    if connection.execute(_UPDATE, (*stands, key, after.id, after.revision - 1, codec.version)).rowcount != 1:
         return False
-    _drop(connection, row[4], changes.drops)
-    _put(connection, row[4], changes.puts)
+    _drop(connection, key, changes.drops)
+    _put(connection, key, puts)
     return True
 
 
 def _rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: Codec, now: float) -> None:
     """Write a session whole, as this version of its graph has it."""
-    stands = (session.revision, session.head.cursor, standing(session))
-    connection.execute(_UPGRADE, (codec.version, *stands, now, key))
+    head, puts = _apart([*parts_of(codec.document(session))])
+    stands = (session.revision, session.head.cursor, standing(session), now, head)
+    connection.execute(_UPGRADE, (codec.version, *stands, key))
     connection.execute(_FORGET, (key,))
-    _put(connection, key, parts_of(codec.document(session)))
+    _put(connection, key, puts)
 
 
-def _drop(connection: sqlite3.Connection, key: object, drops: Sequence[Drop]) -> None:
+def _apart(puts: Sequence[Part]) -> tuple[str | None, Sequence[Part]]:
+    """The head's body, where it is among them, which stands in the session's row; and the others."""
+    return (puts[0].body, puts[1:]) if puts and puts[0].kind == "head" else (None, puts)
+
+
+def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> None:
     if drops:
-        connection.executemany(_DROP, [(key, kind) for kind, name, _ in drops if name is None])
-        connection.executemany(_DROP_NAMED, [(key, kind, name, at) for kind, name, at in drops if name is not None])
+        coded = [(key, _CODES[kind], name, at) for kind, name, at in drops]
+        connection.executemany(_DROP, [drop[:2] for drop in coded if drop[2] is None])
+        connection.executemany(_DROP_NAMED, [drop for drop in coded if drop[2] is not None])
 
 
-def _put(connection: sqlite3.Connection, key: object, parts: Iterable[Part]) -> None:
-    connection.executemany(_PUT, [(key, *part) for part in parts])
+def _put(connection: sqlite3.Connection, key: int | None, parts: Sequence[Part]) -> None:
+    if parts:
+        connection.executemany(_PUT, [(key, _CODES[kind], name, at, body) for kind, name, at, body in parts])
+
+
+def _kind(code: object) -> object:
+    """What a number in the file stands for; the codec refuses what is none."""
+    return KINDS[code] if type(code) is int and 0 <= code < len(KINDS) else _text(code)
 
 
 def _text(value: object) -> Any:
