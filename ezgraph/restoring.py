@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ezgraph.errors import InvalidInput
 from ezgraph.nodes import Node, Stage
@@ -65,7 +65,7 @@ class StartOver:
         warning: Why, for the session's log.
     """
 
-    warning: str = field()
+    warning: str
 
 
 Decision: TypeAlias = Keep | Change | StartOver

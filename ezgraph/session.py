@@ -280,14 +280,6 @@ def _activation_after(activation: Activation, delta: Delta) -> Activation:
     )
 
 
-def standing(session: Session) -> Standing:
-    """Where a session stands, for who lists them."""
-    head = session.head
-    if session.activation is not None or (head.owed and not head.raised):
-        return "unfinished"
-    return "completed" if head.cursor == END else "idle"
-
-
 @final
 @frozen
 class Turn:

@@ -140,6 +140,8 @@ def check(codec: Codec, mutant: object) -> str:
     except (CorruptSession, VersionMismatch, WrongGraph):
         return "refused"
     document = codec.document(made)
-    assert codec.read("c-17", document, store="hostile") == made
+    again = codec.read("c-17", document, store="hostile")
+    assert again == made
+    assert codec.document(again) == document, "its journal or its log is another"  # which equality leaves out
     assert [*parts_of(document)], "nothing is written of it"
     return "loaded"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ezgraph.algebra.scheduling import abandoning
 from ezgraph.errors import InvalidResponse
 from ezgraph.plan import Plan
@@ -54,19 +56,8 @@ def _changing(plan: Plan, session: Session, decision: Change) -> Delta | None:
     to = plan.find(_POLICY, decision.to)
     if to.placement != "conversation":
         raise InvalidResponse(_POLICY, f"change(to={to.id}) names a worker", "Name a stage, which can own a turn.")
-    left = abandoning(session)
-    return Delta(
-        session.id,
-        session.graph,
-        session.revision + 1,
-        head=Head(to.id, run=session.head.run + 1),
-        limits=left.limits,
-        cells=cells,
-        closed=left.closed,
-        results=(),
-        errors=errors,
-        forgets=left.forgets,
-    )
+    head = Head(to.id, run=session.head.run + 1)
+    return replace(abandoning(session), head=head, cells=cells, results=(), errors=errors)
 
 
 def _warned(session: Session, text: str) -> tuple[ErrorRecord, ...]:

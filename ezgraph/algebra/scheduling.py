@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ezgraph.activations import Activation, Place
 from ezgraph.messages import Message
 from ezgraph.plan import Closure, Plan
-from ezgraph.session import END, NOTHING, Delta, Head, Limits, Session
+from ezgraph.session import END, NOTHING, Delta, Head, Limits, Session, Standing
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -308,6 +308,17 @@ def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
 
 def _is_done(closure: Closure, activation: Activation, worker: str) -> bool:
     return activation.rows.count(worker) == (items_of(activation) if worker in closure.each else 1)
+
+
+def standing(session: Session) -> Standing:
+    """Where a session stands, for who lists them."""
+    head = session.head
+    return standing_of(head.cursor, owed=head.owed and not head.raised, opened=session.activation is not None)
+
+
+def standing_of(cursor: object, *, owed: bool, opened: bool) -> Standing:
+    """Where a session stands, by its cursor, whether that is owed a run that has not raised, and open work."""
+    return "unfinished" if owed or opened else "completed" if cursor == END else "idle"
 
 
 def is_completed(session: Session) -> bool:

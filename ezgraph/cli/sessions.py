@@ -9,11 +9,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from inspect import isawaitable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from ezgraph.cli.targets import FINE, PROBLEMS, Refused, compiled_of, hint
+from ezgraph.runtime.awaiting import settled
 from ezgraph.session import Standing
 from ezgraph.stores.contract import Archive, Query
 from ezgraph.stores.parts import Document, Unreadable, check
@@ -52,7 +52,7 @@ def add_sessions(commands: Any) -> None:
             _add_query(command)
         if name == "prune":
             command.add_argument("--all", action="store_true", help="needed where nothing else says which")
-        command.set_defaults(run=_with_archive(run))
+        command.set_defaults(run=_with_archive(run if run is _import else _of_some(run)))
 
 
 def _add_query(command: ArgumentParser) -> None:
@@ -82,34 +82,37 @@ Command = Callable[[Archive, Namespace], int]
 
 def _with_archive(run: Command) -> Callable[[Namespace], int]:
     def command(given: Namespace) -> int:
-        with _archive(given.store, run is _import) as archive:
+        with _archive(given.store) as archive:
             return run(archive, given)
 
     return command
 
 
 @contextmanager
-def _archive(where: str, makes: bool) -> Iterator[Archive]:  # noqa: FBT001  whether it may be a new file
+def _archive(where: str) -> Iterator[Archive]:
     """The store that is meant: a SQLite file, or that of a compiled graph."""
-    path = Path(where)
-    if ":" in where and not path.exists():
+    if ":" in where and not Path(where).exists():
         yield compiled_of(where, "sessions").archive
-        return
-    if not makes and not path.exists():
-        raise Refused(f"there is no file {where}: name a SQLite file, or module:name of a compiled graph.")
-    with SQLiteStore(path) as store:
-        yield store
+    else:
+        with SQLiteStore(where) as store:
+            yield store
+
+
+def _of_some(run: Command) -> Command:
+    """A command on sessions that are there already: it makes no file."""
+
+    def command(archive: Archive, given: Namespace) -> int:
+        if isinstance(archive, SQLiteStore) and not Path(archive.path).exists():
+            told = "name a SQLite file, or module:name of a compiled graph."
+            raise Refused(f"there is no file {archive.path}: {told}")
+        return run(archive, given)
+
+    return command
 
 
 def _now(answer: Answer | Awaitable[Answer]) -> Answer:
     """What a store answers, at once or later."""
-    if not isawaitable(answer):
-        return answer
-
-    async def wait() -> Answer:
-        return await answer
-
-    return asyncio.run(wait())
+    return asyncio.run(settled(answer))
 
 
 # ---------------------------------------------------------------------------------------------------------- commands

@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 async def settled(value: Value | Awaitable[Value]) -> Value:
-    """What a handler gave, awaited where it is a promise.  Rule G5."""
+    """What a handler or a store gave, awaited where it is a promise.  Rule G5."""
     return cast("Value", await value) if inspect.isawaitable(value) else value
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from datetime import timedelta
-from inspect import isawaitable
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
@@ -21,6 +20,7 @@ from ezgraph.algebra.scheduling import (
     is_owed,
     new_session,
     recovering,
+    standing,
     work_left,
 )
 from ezgraph.compilation import plan_of
@@ -38,6 +38,7 @@ from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node
 from ezgraph.plan import Plan, Wiring
 from ezgraph.restoring import Policy, Restored
+from ezgraph.runtime.awaiting import settled
 from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
 from ezgraph.runtime.executor import Executor
 from ezgraph.runtime.given import (
@@ -50,14 +51,13 @@ from ezgraph.runtime.given import (
     check_steps,
 )
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Session, Turn, standing
+from ezgraph.session import CONTEXT, Session, Turn
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query, Store
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.migrations import Steps
 
 Value = TypeVar("Value")
-Answer = TypeVar("Answer")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
@@ -170,11 +170,11 @@ class CompiledGraph:
     async def _restored(self, session: str) -> Session | None:
         """The session as the policy wants it, which is asked before anything else is."""
         found, policy = await self._executor.load(session), self.plan.wiring.on_restore
-        entry = None if found is None or policy is None else await _answered(self.archive.entry(session))
+        entry = None if found is None or policy is None else await settled(self.archive.entry(session))
         if found is None or policy is None or entry is None:
             return found
         restored = Restored(_unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
-        delta = restoring(self.plan, found, await _answered(policy(restored)))
+        delta = restoring(self.plan, found, await settled(policy(restored)))
         return found if delta is None else await self._executor.commit(found, delta)
 
     def _check_wanted(self, session: Session, incoming: Message | None) -> None:
@@ -325,9 +325,9 @@ class CompiledGraph:
         """Why sessions of this graph would not load, one error each, those that load left out.  Changes nothing."""
         wrong: list[StoreError] = []
         codec = self._executor.codec
-        for entry in await _answered(self.archive.find(Query(graph=self.plan.graph))):
+        for entry in await settled(self.archive.find(Query(graph=self.plan.graph))):
             try:
-                document = await _answered(self.archive.export(entry.session))
+                document = await settled(self.archive.export(entry.session))
                 codec.read(entry.session, document, store=repr(self.archive))
             except StoreError as error:
                 wrong.append(error)
@@ -344,7 +344,7 @@ class CompiledGraph:
         Raises:
             StoreError: One of them does not load, or a migration raised.  Nothing was changed.
         """
-        return tuple(await _answered(self.archive.migrate(self._executor.codec)))
+        return tuple(await settled(self.archive.migrate(self._executor.codec)))
 
     def read(self, session: Session, node: type[Node[Value, Any]]) -> Value:
         """A node's state in a loaded session, by its own type.  Rules F5, F8.
@@ -383,14 +383,6 @@ def _unshared(session: Session) -> Session:
         series={**session.series},
         journal={},
     )
-
-
-async def _answered(answer: Answer | Awaitable[Answer]) -> Answer:
-    """What a store answers, at once or later."""
-    if isawaitable(answer):
-        made: Answer = await answer
-        return made
-    return answer
 
 
 async def _next_of(events: Stream) -> Event | None:

@@ -34,13 +34,15 @@ class Group:
         self._waiting: deque[tuple[Write, Future[None]]] = deque()
         self._last = ""
 
-    def is_alone(self, session: str) -> bool:
-        """Whether nobody else has committed since this session did: to hand over would take longer than to write."""
-        alone, self._last = self._last == session and not self._waiting, session
-        return alone
+    def take(self, write: Write) -> Awaitable[None] | None:
+        """Take a commit over; what is returned is done once it is written, and raises what it came to.
 
-    def commit(self, write: Write) -> Awaitable[None]:
-        """Hand a commit over; what is returned is done once it is written, and raises what it came to."""
+        None, and nothing is taken, where nobody else has committed since this session did: to hand it over would take
+        longer than to write it.
+        """
+        alone, self._last = self._last == write.after.id and not self._waiting, write.after.id
+        if alone:
+            return None
         future: Future[None] = Future()
         self._waiting.append((write, future))
         try:

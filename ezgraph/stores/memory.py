@@ -11,8 +11,9 @@ from typing import final
 from attrs import define
 from msgspec import json
 
+from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists
-from ezgraph.session import Delta, Session, standing
+from ezgraph.session import Delta, Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
 from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of

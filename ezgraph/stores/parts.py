@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import MsgspecError, json
 
-from ezgraph.session import END, Standing
+from ezgraph.algebra.scheduling import standing_of
+from ezgraph.session import Standing
 from ezgraph.shapes import MAX_DEPTH
 
 FORMAT: Final = 1
@@ -231,8 +232,8 @@ def summary_of(document: object) -> Summary:
     head = document.get("head")
     if type(head) is not dict or type(cursor := head.get("cursor")) is not str:
         raise Unreadable("$.head.cursor", "is not the id of a node")
-    owed = document.get("activation") is not None or (head.get("owed") is True and head.get("raised") is not True)
-    status: Standing = "unfinished" if owed else "completed" if cursor == END else "idle"
+    owed = head.get("owed") is True and head.get("raised") is not True
+    status = standing_of(cursor, owed=owed, opened=document.get("activation") is not None)
     return Summary(graph, version, revision, cursor, status)
 
 

@@ -12,8 +12,9 @@ from threading import Lock
 from time import time
 from typing import Any, Final, NamedTuple, Self, TypeVar, final, get_args
 
+from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, RevisionConflict, SessionExists
-from ezgraph.session import Delta, Session, standing
+from ezgraph.session import Delta, Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
 from ezgraph.stores.file import KINDS, SQLiteFile, Sync, transaction
@@ -143,8 +144,8 @@ class SQLiteStore:
         """
         kept = self._kept.get(after.id)
         write = Write(after, codec, codec.changes(after, delta), self._clock(), kept.key if kept else 0)
-        if self._group is not None and not self._group.is_alone(after.id):
-            return self._group.commit(write)
+        if self._group is not None and (taken := self._group.take(write)) is not None:
+            return taken
         (refused,) = self._write([write])
         if refused is not None:
             raise refused

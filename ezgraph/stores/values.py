@@ -202,11 +202,15 @@ class Values(Plain):
             parts = [loads.get(name) or (name, unknown or partial(_refuse, types)) for name in value]
             return dict(zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts), strict=True))
 
+        def dump(value: Any) -> dict[str, Any]:
+            return {name: dumps[name](one) for name, one in value.items()}
+
+        def dump_known(value: Any) -> dict[str, Any]:
+            gone = {name: one.plain for name, one in value.items() if type(one) is Gone}
+            return gone | dump({name: one for name, one in value.items() if name not in gone})
+
         self.register_structure_hook(tp, load)
-        self.register_unstructure_hook(
-            tp,
-            lambda value: {name: one.plain if type(one) is Gone else dumps[name](one) for name, one in value.items()},
-        )
+        self.register_unstructure_hook(tp, dump if unknown is None else dump_known)
 
 
 def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
