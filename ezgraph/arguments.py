@@ -16,7 +16,7 @@ import msgspec
 from attrs import field, frozen
 
 from ezgraph.docstrings import docstring
-from ezgraph.records import named_fields
+from ezgraph.fields import named_fields
 from ezgraph.scalars import SINGLE
 from ezgraph.schemas import Flaw, Schemas, mutable, shown_default
 from ezgraph.structuring import Hook, Strict, found, near, shown

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from msgspec import Meta
 
-from ezgraph.records import bare
+from ezgraph.fields import bare
 
 LIMITS: Final[Mapping[str, tuple[str, Callable[[Any, Any], object]]]] = {
     "gt": ("greater than {}", lambda value, bound: value > bound),

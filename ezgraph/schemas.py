@@ -20,8 +20,8 @@ import msgspec
 from attrs import NOTHING, Attribute, frozen
 
 from ezgraph.docstrings import docstring
+from ezgraph.fields import attributes, bare, describe
 from ezgraph.limits import LIMITS, metas
-from ezgraph.records import attributes, bare, describe
 from ezgraph.scalars import SINGLE
 from ezgraph.structuring import BUILT, Misfit, Named, is_enum, single
 from ezgraph.unions import is_union, members_of, own_fields, tag_of

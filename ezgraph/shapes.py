@@ -16,22 +16,8 @@ from attrs import NOTHING, Factory, frozen
 from immutables import Map
 from typing_extensions import TypeAliasType
 
-from ezgraph.records import (
-    Bag,
-    Choice,
-    Enumeration,
-    Leaf,
-    Many,
-    Maybe,
-    OneOf,
-    Pack,
-    Record,
-    Table,
-    Wrong,
-    describe,
-    kinds_of,
-    shape_of,
-)
+from ezgraph.fields import Wrong, describe
+from ezgraph.records import Bag, Choice, Enumeration, Leaf, Many, Maybe, OneOf, Pack, Record, Table, kinds_of, shape_of
 from ezgraph.responses import UNSET
 
 MAX_DEPTH: Final = 100

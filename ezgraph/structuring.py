@@ -33,8 +33,8 @@ from cattrs.cols import is_mapping
 from cattrs.errors import AttributeValidationNote, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn_from_attrs
 
+from ezgraph.fields import attributes, bare, is_record
 from ezgraph.limits import LIMITS, metas
-from ezgraph.records import attributes, bare, is_record
 from ezgraph.unions import is_union, members_of, own_fields, tag_of
 
 Hook: TypeAlias = Callable[[Any, Any], Any]

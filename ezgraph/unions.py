@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from attrs import NOTHING, Attribute
 
-from ezgraph.records import bare
+from ezgraph.fields import bare
 
 Classes: TypeAlias = "Mapping[Any, Sequence[Attribute[Any]]]"
 """The classes of a union, each with its fields."""

@@ -20,18 +20,8 @@ from cattrs.gen import make_dict_unstructure_fn_from_attrs
 from immutables import Map
 from msgspec import Struct, json
 
-from ezgraph.records import (
-    Choice,
-    Maybe,
-    OneOf,
-    Table,
-    attributes,
-    bare,
-    describe,
-    is_record,
-    kinds_of,
-    shape_of,
-)
+from ezgraph.fields import attributes, bare, describe, is_record
+from ezgraph.records import Choice, Maybe, OneOf, Table, kinds_of, shape_of
 from ezgraph.shapes import LEAF_TESTS
 from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, found, is_enum, single
 from ezgraph.unions import is_union, members_of

@@ -14,13 +14,10 @@ from cattrs.gen import make_dict_unstructure_fn_from_attrs
 from msgspec import Meta
 
 from ezgraph.activations import Activation, Place, Row, Rows
+from ezgraph.fields import attributes, named_fields
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, ToolCall, Usage
 from ezgraph.notes import Gone, Note, Raised, Said
-from ezgraph.records import (
-    attributes,
-    named_fields,
-)
 from ezgraph.session import CONTEXT, END, ErrorRecord, Head, Limits, Session
 from ezgraph.stores.parts import FORMAT
 from ezgraph.stores.plain import Dump, Plain, tuple_of
