@@ -14,7 +14,7 @@ from attrs import field as attribute, frozen
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ezgraph.activations import Activation, Place, Row
+from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage
 from ezgraph.notes import Note
@@ -277,6 +277,25 @@ def _activation_after(activation: Activation, delta: Delta) -> Activation:
     marks = frozenset() if delta.marks is None else marks.union(delta.marks) if delta.marks else marks
     return Activation(
         activation.id, activation.parent, activation.roots, activation.depth, rows, marks, activation.inputs
+    )
+
+
+def unshared(session: Session) -> Session:
+    """The session with mappings of its own, as a store may go on with those it has, and without journals.  Rule F2."""
+    opened = session.activation
+    if opened is not None:
+        opened = replace(
+            opened, rows=Rows(replace(row, cells={**row.cells}, usage={**row.usage}) for row in opened.rows.values())
+        )
+    return replace(
+        session,
+        cells={**session.cells},
+        histories={**session.histories},
+        usage={**session.usage},
+        activation=opened,
+        results={**session.results},
+        series={**session.series},
+        journal={},
     )
 
 

@@ -9,9 +9,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
-from msgspec.structs import replace
 
-from ezgraph.activations import Rows
 from ezgraph.algebra.restoring import restoring
 from ezgraph.algebra.scheduling import (
     abandoning,
@@ -51,7 +49,7 @@ from ezgraph.runtime.given import (
     check_steps,
 )
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Session, Turn
+from ezgraph.session import CONTEXT, Session, Turn, unshared
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query, Store
 from ezgraph.stores.memory import MemoryStore
@@ -173,7 +171,7 @@ class CompiledGraph:
         entry = None if found is None or policy is None else await settled(self.archive.entry(session))
         if found is None or policy is None or entry is None:
             return found
-        restored = Restored(_unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
+        restored = Restored(unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
         delta = restoring(self.plan, found, await settled(policy(restored)))
         return found if delta is None else await self._executor.commit(found, delta)
 
@@ -220,7 +218,7 @@ class CompiledGraph:
         found = await self._existing(session)
         if is_owed(found):
             found = await self._executor.commit(found, abandoning(found))
-        return _unshared(found)
+        return unshared(found)
 
     async def _driven(self, session: Session, extra: Listener | None) -> Turn:
         listener = _guarded([call for call in (self._listener, extra) if call is not None])
@@ -303,7 +301,7 @@ class CompiledGraph:
             CorruptSession: What is stored does not load.
         """
         check_session(session)
-        return _unshared(await self._existing(session))
+        return unshared(await self._existing(session))
 
     async def _existing(self, session: str) -> Session:
         found = await self._executor.load(session)
@@ -364,25 +362,6 @@ class CompiledGraph:
     def mermaid(self) -> str:
         """The graph as a Mermaid flowchart, with exactly the edges it has."""
         return mermaid(self.plan)
-
-
-def _unshared(session: Session) -> Session:
-    """The session with mappings of its own, as a store may go on with those it has, and without journals.  Rule F2."""
-    opened = session.activation
-    if opened is not None:
-        opened = replace(
-            opened, rows=Rows(replace(row, cells={**row.cells}, usage={**row.usage}) for row in opened.rows.values())
-        )
-    return replace(
-        session,
-        cells={**session.cells},
-        histories={**session.histories},
-        usage={**session.usage},
-        activation=opened,
-        results={**session.results},
-        series={**session.series},
-        journal={},
-    )
 
 
 async def _next_of(events: Stream) -> Event | None:
