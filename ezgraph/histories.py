@@ -33,7 +33,7 @@ class History(Sequence[Message]):
         new = object.__new__(History)
         with GROWING:
             there = self._items[keep : keep + len(messages)]
-            if all(old is one for old, one in zip(there, messages, strict=False)):
+            if not there or all(old is one for old, one in zip(there, messages, strict=False)):
                 new._items = self._items
             else:
                 new._items, there = self._items[:keep], []

@@ -187,8 +187,8 @@ def is_open(closure: Closure, activation: Activation, place: Place) -> bool:
 
 def is_free(closure: Closure, activation: Activation, place: Place) -> bool:
     """Whether a worker of the closure has no row and no mark, and all that lead into it are done."""
-    rows = activation.rows
-    if place in rows or place in activation.marks:
+    rows, marks = activation.rows, activation.marks
+    if place in rows or (marks and place in marks):
         return False
     node, item = place
     for source in closure.before[node]:

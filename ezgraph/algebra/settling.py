@@ -108,7 +108,7 @@ def settle_all(plan: Plan, session: Session, outcomes: Iterable[tuple[Step, Outc
     for step, outcome in outcomes:
         place = step.node, step.item
         if step.run != run or step.generation != generation or place in rows or place in marks:
-            continue
+            continue  # stale, or delivered twice
         if not is_open(closure, activation, place):
             continue
         if type(outcome) is Failed:
