@@ -429,6 +429,41 @@ def test_f7_what_is_kept_in_memory_is_bounded_and_never_what_was(path: Path) -> 
         assert [message.text for message in found.histories["default"]] == ["other"]
 
 
+@pytest.mark.parametrize("sync", ["process", "commit"])
+def test_l3_who_looks_at_a_file_takes_nothing_from_who_writes_it(path: Path, sync: Sync) -> None:
+    """A second store in the same process, and another process that opens the file and closes it again.
+
+    Where a process closes a file once, it has lost all its locks on it: the other one would delete the log.
+    """
+    look = [sys.executable, "-m", "ezgraph", "sessions", "list", str(path)]
+    with SQLiteStore(path, sync=sync) as store, SQLiteStore(path) as beside:
+        session = commit(store, None, following(None))
+        for _ in range(3):
+            assert load(beside, "c-17") == session
+            subprocess.run(look, check=True, capture_output=True)
+            assert Path(f"{path}-wal").exists()
+            session = commit(store, session, following(session))
+            listed = subprocess.run(look, check=True, capture_output=True, text=True).stdout
+            assert listed.split("\t")[3] == str(session.revision)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_l6_a_process_that_ends_leaves_one_file(path: Path) -> None:
+    """Whether or not the store was closed."""
+    program = f"""
+from store_laws import commit, following
+from ezgraph.stores.sqlite import SQLiteStore
+kept = [SQLiteStore({str(path)!r})]
+kept.append(kept)  # so that only a collection would close it
+commit(kept[0], None, following(None))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent)
+    assert list(path.parent.iterdir()) == [path]
+    with SQLiteStore(path) as store:
+        assert load(store, "c-17") is not None
+
+
 def test_l6_a_turn_writes_the_same_after_any_number_of_turns(path: Path) -> None:
     """The log of a file grows by what is written: turn 500 to turn 50."""
     log, sizes = Path(f"{path}-wal"), []

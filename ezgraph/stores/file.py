@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from time import monotonic, sleep
 from typing import Final, Literal, TypeAlias, TypeVar, final
+from weakref import finalize
 
 from ezgraph.errors import ForeignFile, StoreUnavailable
 
@@ -76,6 +78,14 @@ _CREATE: Final = f"""
     PRAGMA user_version = {SCHEMA};
 """
 
+_OPEN: Final = Counter[tuple[int, int] | None]()
+_OPENING: Final = RLock()  # the garbage collector may close a file meanwhile
+"""The files that this process has open, by device and inode, and who may open one.
+
+What is open is not opened beside SQLite, to be looked at: where a process closes a file once, POSIX takes all its locks
+on it away, SQLite's with them.  Another process would take the log for nobody's, and delete it under who writes there.
+"""
+
 _GLANCE: Final = 0.2
 """Seconds after which a file that looks cut off is taken for one."""
 
@@ -109,6 +119,7 @@ class SQLiteFile:
         self.path, self._timeout, self._sync = path, timeout, sync
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
+        self._leave: Callable[[], object] | None = None
         self._closed = False
 
     def ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
@@ -132,9 +143,9 @@ class SQLiteFile:
         """Close the file for good."""
         with self._lock:
             self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._connection = None
+            if self._leave is not None:
+                self._leave()
 
     def _unavailable(self, error: sqlite3.Error) -> StoreUnavailable:
         name = getattr(error, "sqlite_errorname", "")
@@ -142,15 +153,23 @@ class SQLiteFile:
         return StoreUnavailable(self.path, f"{self.path}: {error}. {mend}")
 
     def _opened(self) -> sqlite3.Connection:
-        self._look()
-        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        with _OPENING:
+            if _identity(self.path) not in _OPEN:
+                self._look()
+            connection = sqlite3.connect(
+                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            identity = _identity(self.path)
+            _OPEN[identity] += 1
+        leave = finalize(self, _leave, connection, identity)  # at exit, too: or the log would be left beside the file
         try:
             self._prepare(connection)
             # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
             connection.text_factory = bytes
         except BaseException:
-            connection.close()
+            leave()
             raise
+        self._leave = leave
         return connection
 
     def _look(self) -> None:
@@ -245,6 +264,23 @@ class SQLiteFile:
             else:
                 (schema,) = connection.execute("PRAGMA user_version").fetchone()
                 self._judge(application, schema)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """The device and inode of a file, under whatever name; None where there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _leave(connection: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
+    connection.close()
+    with _OPENING:
+        _OPEN[identity] -= 1
+        if not _OPEN[identity]:
+            del _OPEN[identity]
 
 
 @contextmanager
