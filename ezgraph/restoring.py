@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import optional
 
-from ezgraph.errors import InvalidInput
+from ezgraph.errors import InvalidInput, InvalidResponse
+from ezgraph.messages import plain
 from ezgraph.nodes import Node, Stage
 from ezgraph.session import Session, Standing
 
@@ -32,6 +34,10 @@ class Restored:
     session: Session
     status: Standing
     idle: timedelta
+
+
+def _is_told(_: object, _attribute: object, warning: Any) -> None:
+    plain("on_restore", warning)
 
 
 @final
@@ -53,7 +59,7 @@ class Change:
 
     states: Mapping[type[Node[Any, Any]], object]
     to: type[Stage[Any, Any]] | None
-    warning: str | None
+    warning: str | None = field(validator=optional(_is_told))
 
 
 @final
@@ -65,7 +71,7 @@ class StartOver:
         warning: Why, for the session's log.
     """
 
-    warning: str
+    warning: str = field(validator=_is_told)
 
 
 Decision: TypeAlias = Keep | Change | StartOver
@@ -85,21 +91,32 @@ def change(
     to: type[Stage[Any, Any]] | None = None,
     warning: str | None = None,
 ) -> Change:
-    """Set states anew, or bring the session to another stage; a completed one is open again then.
+    """Set states anew, or bring the session to another stage.
+
+    Where the session does not take the input all the same (it is completed, or has work left), nothing is changed.
 
     Args:
         states: By the node's class; of its state type.
-        to: A stage of the graph; work that is left is dropped.
+        to: A stage of the graph; work that is left is dropped, and a completed session is open again.
         warning: Why, for the session's log.
+
+    Raises:
+        InvalidResponse: `states` is no mapping, or `warning` no text.
     """
-    return Change({} if states is None else dict(states), to, warning)
+    given: object = {} if states is None else states
+    if not isinstance(given, Mapping):
+        raise InvalidResponse("on_restore", f"change({states!r:.80})", "Pass states by class: change({Desk: 40}).")
+    return Change(dict(given), to, warning)
 
 
 def start_over(warning: str = "started over") -> StartOver:
-    """Begin the session again, under its id.
+    """Begin the session again, under its id: its states and its history are dropped.
 
     Args:
         warning: Why, for the session's log.
+
+    Raises:
+        InvalidResponse: `warning` is no text.
     """
     return StartOver(warning)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ezgraph import (
     BranchFailed,
@@ -35,9 +36,11 @@ from ezgraph import (
     go,
     task_result,
 )
+from ezgraph.algebra.restoring import restoring
+from ezgraph.notes import Note
 from ezgraph.restoring import Decision, Policy, Restored, change, keep, start_over, start_over_after
 from ezgraph.runtime.compiled import CompiledGraph
-from ezgraph.session import END, Session
+from ezgraph.session import END, Session, apply
 from ezgraph.stores.contract import Archive
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import SQLiteStore
@@ -174,13 +177,13 @@ def test_g6_what_is_left_is_dropped_where_the_policy_moves_on(store: Archive) ->
     assert app_of(store, always(start_over())).invoke("hi", session="over").reply == "1"
     to_night = always(change(to=Night, warning="at night"))
     assert app_of(store, to_night).invoke("hi", session="moved").reply == "we are closed"
-    for session, decision in (("kept", keep()), ("changed", change({Desk: 40}))):
+    for session, decision in (("kept", keep()), ("changed", change({Desk: 40}, warning="set"))):
+        before = store.export(session)
         with pytest.raises(UnfinishedWork):
             app_of(store, always(decision)).invoke("hi", session=session)
+        assert store.export(session) == before, "what refuses the input changes nothing"
     assert app.load("moved").activation is None
     assert log(app.load("moved"))[-1] == ("warning", "at night")
-    assert app.load("changed").cells == {"Desk": 40}
-    assert app.load("changed").activation is not None
 
 
 def test_g6_a_change_sets_states_and_goes_on(store: Archive) -> None:
@@ -220,8 +223,9 @@ def test_g6_a_policy_that_raises_changes_nothing(store: Archive) -> None:
 
     app_of(store).invoke("hi", session="s")
     before = store.export("s")
-    with pytest.raises(LookupError, match="no calendar"):
+    with pytest.raises(LookupError, match="no calendar") as caught:
         app_of(store, policy).invoke("hi", session="s")
+    assert caught.value.__notes__ == ["in on_restore, of session 's'; nothing was changed"]
     assert store.export("s") == before
 
 
@@ -244,6 +248,42 @@ def test_f3_what_a_policy_is_handed_is_its_own(store: Archive) -> None:
 
     app_of(store).invoke("hi", session="s")
     assert app_of(store, policy).invoke("hi", session="s").reply == "2"
+
+
+@pytest.mark.parametrize("warning", [None, 5, b"x", "\ud800"])
+def test_l4_a_warning_that_could_not_be_loaded_is_refused_where_it_is_made(warning: Any) -> None:
+    with pytest.raises(InvalidResponse, match="its text"):
+        start_over(warning)
+    if warning is not None:
+        with pytest.raises(InvalidResponse, match="its text"):
+            change(warning=warning)
+    states: Any = "x"
+    with pytest.raises(InvalidResponse, match=r"change\('x'\).*Pass states by class"):
+        change(states)
+
+
+def test_g6_a_completed_session_that_a_change_does_not_open_stays_as_it_is(store: Archive) -> None:
+    app_of(store).invoke("bye", session="s")
+    before = store.export("s")
+    with pytest.raises(SessionCompleted):
+        app_of(store, always(change({Desk: 40}, warning="set"))).invoke("hi", session="s")
+    assert store.export("s") == before
+
+
+def test_g6_who_moves_on_keeps_no_results_and_no_journal(store: Archive) -> None:
+    app = app_of(store)
+    app.invoke("hi", session="s")
+    held = replace(
+        app.load("s"),
+        results={"Count": 1},
+        series={"Fetch": ("a",)},
+        journal={("Desk", None): (Note("Desk", None, "call 0.0"),)},
+    )
+    delta = restoring(app.plan, held, change(to=Night))
+    assert delta is not None
+    after = apply(held, delta)
+    assert (after.results, after.series, after.journal, after.head.cursor) == ({}, {}, {}, "Night")
+    assert delta.forgets
 
 
 def test_m2_what_is_no_policy_is_told() -> None:

@@ -49,7 +49,7 @@ from ezgraph.runtime.given import (
     check_steps,
 )
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Session, Turn, unshared
+from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, unshared
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query, Store
 from ezgraph.stores.memory import MemoryStore
@@ -157,23 +157,32 @@ class CompiledGraph:
         check_session(session)
         check_positive("step_limit", step_limit)
         incoming = None if message is None else as_message(message)
-        found = await self._restored(session) or new_session(self.plan, session)
+        stored, delta = await self._executor.load(session), None
+        found = stored or new_session(self.plan, session)
+        if stored is not None and (delta := await self._restoring(stored)) is not None:
+            found = apply(stored, delta)
         if left := work_left(self.plan, found):
             raise UnfinishedWork(session, left)
         if is_completed(found):
             raise SessionCompleted(session)
         self._check_wanted(found, incoming)
+        if stored is not None and delta is not None:  # the input is taken: what the policy wants is written
+            found = await self._executor.commit(stored, delta)
         return await self._driven(begun(found, incoming, step_limit), extra)
 
-    async def _restored(self, session: str) -> Session | None:
-        """The session as the policy wants it, which is asked before anything else is."""
-        found, policy = await self._executor.load(session), self.plan.wiring.on_restore
-        entry = None if found is None or policy is None else await settled(self.archive.entry(session))
-        if found is None or policy is None or entry is None:
-            return found
+    async def _restoring(self, found: Session) -> Delta | None:
+        """What the policy, which is asked before anything else is, makes of a session that input comes back to."""
+        policy = self.plan.wiring.on_restore
+        entry = None if policy is None else await settled(self.archive.entry(found.id))
+        if policy is None or entry is None:
+            return None
         restored = Restored(unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
-        delta = restoring(self.plan, found, await settled(policy(restored)))
-        return found if delta is None else await self._executor.commit(found, delta)
+        try:
+            decision = await settled(policy(restored))
+        except Exception as error:
+            error.add_note(f"in on_restore, of session {found.id!r}; nothing was changed")
+            raise
+        return restoring(self.plan, found, decision)
 
     def _check_wanted(self, session: Session, incoming: Message | None) -> None:
         """A stage is brought a message, the entry of a job is not."""
