@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import hostile
 import pytest
 from attrs import frozen
 from hypothesis import HealthCheck, given, settings
+from store_laws import nested
 from strategies import NODES, histories
 
 from ezgraph import (
@@ -333,6 +335,78 @@ def test_l5_what_a_migration_changes_is_its_own(saved: Archive) -> None:
     app = version_3(saved, {2: second, 3: (*THIRD, change_output("Scale", str), wipes)})
     assert app.load("opened").cells == {}
     assert everything(saved) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"a", "gave what is no session: .* is not JSON: Object of type bytes"),
+        (Decimal(1), "is not JSON: Object of type Decimal"),
+        (float("inf"), "is not JSON: Out of range float"),
+        ({1, 2}, "is not JSON: Object of type set"),
+        ("\ud800", "has text that UTF-8 cannot encode"),
+        (nested(300), "is nested more than 208 deep"),
+    ],
+    ids=["bytes", "Decimal", "inf", "set", "surrogate", "deep"],
+)
+def test_l5_what_a_migration_gives_is_json_or_refused(store: Archive, value: Any, told: str) -> None:
+    """As it would be read again: else it would load from memory, and not once it is written."""
+    version_1(store).invoke("hi", session="s")
+    before = everything(store)
+
+    def gives(document: Document) -> Document:
+        document["cells"] = {"Desk": value}
+        return document
+
+    app = version_3(store, {2: second, 3: gives})
+    with pytest.raises(MigrationFailed, match=told):
+        app.load("s")
+    with pytest.raises(MigrationFailed, match=told):
+        sync(app.amigrate())
+    assert [type(error) for error in sync(app.aunfit())] == [MigrationFailed]
+    assert everything(store) == before
+
+
+def test_l5_the_revision_is_not_a_migrations(store: Archive) -> None:
+    version_1(store).invoke("hi", session="s")
+
+    def counts(document: Document) -> Document:
+        return document | {"revision": 99}
+
+    app = version_3(store, {2: second, 3: counts})
+    assert app.load("s").revision == 1
+    assert app.invoke("again", session="s").revision == 2
+
+
+def test_l5_a_rename_onto_a_name_that_is_taken_loses_nothing(store: Archive) -> None:
+    told = "'B' is there already, beside 'A': take one of them away first"
+    with pytest.raises(ValueError, match=told):
+        rename_node("A", "B")({"head": {"cursor": "A"}, "cells": {"A": 1, "B": 2}})
+    with pytest.raises(ValueError, match=told):
+        rename_field("Desk", "A", "B")({"head": {"cursor": "A"}, "cells": {"Desk": {"B": 2, "A": 1}}})
+    assert rename_node("A", "A")({"head": {"cursor": "A"}, "cells": {"A": 1}})["cells"] == {"A": 1}
+    version_1(store).invoke("hi", session="s")
+    before = everything(store)
+    with pytest.raises(MigrationFailed, match="is there already"):
+        version_3(store, {2: second, 3: (lambda d: d | {"cells": {"A": 1, "B": 2}}, rename_node("A", "B"))}).load("s")
+    assert everything(store) == before
+
+
+def test_l5_what_was_added_is_not_what_a_migration_writes_into(store: Any) -> None:
+    """Nor is an export: what a store holds is its own."""
+    version_1(store).invoke("hi", session="s")
+    store.add({"added": store.export("s")})
+    before = everything(store)
+
+    def wipes_and_fails(document: Document) -> Document:
+        document["histories"].clear()
+        raise LookupError("no")
+
+    for session in ("s", "added"):
+        with pytest.raises(MigrationFailed):
+            version_3(store, {2: second, 3: wipes_and_fails}).load(session)
+        store.export(session)["histories"].clear()
+    assert everything(store) == before
 
 
 def test_l5_another_graphs_session_is_an_error_in_any_version(saved: Archive) -> None:

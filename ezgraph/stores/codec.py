@@ -165,7 +165,7 @@ class Codec:
             for migration in self._steps[to]:
                 name = getattr(migration, "__qualname__", repr(migration))
                 try:
-                    made = migration(cast("Document", made))
+                    made = form.written_as_json(migration(cast("Document", made)))
                     summary_of(made)
                 except Unreadable as wrong:
                     told = f"gave what is no session: {wrong.path} {wrong}"
@@ -173,7 +173,7 @@ class Codec:
                 except Exception as error:
                     told = f"raised {type(error).__name__}: {error}"
                     raise MigrationFailed(store, session, to=to, migration=name, problem=told) from error
-        return {**cast("Document", made), "version": self.version}
+        return {**cast("Document", made), "version": self.version, "revision": document["revision"]}
 
     def _read(self, session: str, document: object, store: str) -> Session:
         try:

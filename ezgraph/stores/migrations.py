@@ -52,7 +52,7 @@ def rename_node(old: str, new: str) -> Migration:
         return new if value == old else value
 
     def key(value: Any) -> Any:
-        return {name(one): inner for one, inner in value.items()} if isinstance(value, dict) else value
+        return _renamed(value, old, new) if isinstance(value, dict) else value
 
     def migrate(document: Document) -> Document:
         for at, field, kind in _places(document):
@@ -133,9 +133,16 @@ def rename_field(node: str, old: str, new: str) -> Migration:
     def rename(value: Any) -> Any:
         if not isinstance(value, dict):  # None, where the state is optional
             return value
-        return {new if name == old else name: inner for name, inner in value.items()}
+        return _renamed(value, old, new)
 
     return change_state(node, rename)
+
+
+def _renamed(table: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    """The same values in the same order, one under another name, which must be free."""
+    if old in table and new in table and old != new:
+        raise ValueError(f"{new!r} is there already, beside {old!r}: take one of them away first")
+    return {new if name == old else name: value for name, value in table.items()}
 
 
 # ------------------------------------------------------------------------------------------- where a node may be named

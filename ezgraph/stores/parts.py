@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from json import dumps, loads
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import MsgspecError, json
@@ -235,6 +236,24 @@ def summary_of(document: object) -> Summary:
     owed = head.get("owed") is True and head.get("raised") is not True
     status = standing_of(cursor, owed=owed, opened=document.get("activation") is not None)
     return Summary(graph, version, revision, cursor, status)
+
+
+def written_as_json(document: object) -> Any:
+    """What somebody's function made of a document, as it would be read again.
+
+    Raises:
+        Unreadable: JSON has no form for something in it (bytes, a Decimal, NaN), or it could not be written.
+    """
+    try:
+        text = dumps(document, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unreadable("$", "has text that UTF-8 cannot encode") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unreadable("$", f"is not JSON: {error}") from None
+    if is_too_deep(text):
+        raise Unreadable("$", f"is nested more than {MAX_NESTING} deep")
+    return loads(text)
 
 
 def check(document: object) -> None:
