@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row, Rows
+from ezgraph.errors import InvalidInput
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage
 from ezgraph.notes import Note
@@ -86,6 +87,14 @@ class ErrorRecord:
     error: str
     text: str
     level: Literal["error", "warning"] = "error"
+
+
+def check_session(session: object) -> None:
+    """Raise of what is no session's id."""
+    if not isinstance(session, str) or not session.strip():
+        raise InvalidInput("", f'the session id is {session!r}: pass a text such as session="c-17".')
+    if not session.isprintable() or len(session) > 200:
+        raise InvalidInput(session, "a session id is printable and at most 200 characters long.")
 
 
 class Session(Struct, frozen=True, eq=False, gc=False):

@@ -274,7 +274,8 @@ def _heads(cursors: tuple[str, ...], before: st.SearchStrategy[Head | None]) -> 
 
 def heads(of: Kept) -> st.SearchStrategy[Head]:
     """Where a session stands; one that a step of its first turn has written to knows where input found it."""
-    return _heads((*of.cursors, END), st.none() | _heads(of.cursors, st.none()))
+    made = _heads((*of.cursors, END), st.none() | _heads(of.cursors, st.none()))
+    return made.map(lambda head: replace(head, owed=False) if head.cursor == END else head)  # no run is owed there
 
 
 @st.composite

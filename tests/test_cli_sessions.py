@@ -152,6 +152,11 @@ def test_l6_prune_wants_to_be_told_which(say: Any, kept: Path) -> None:
         "",
         "ezgraph: prune would forget every session: say which, or --all.\n",
     )
+    for some in ("--limit 1", "--after a", "--after c-17 --limit 9"):
+        assert say(f"sessions prune kept.db {some}").err.startswith("ezgraph: prune would forget every session")
+    for days in ("-5", "nan", "inf"):
+        assert say(f"sessions prune kept.db --idle-days {days}").err.startswith(f"ezgraph: --idle-days {float(days)}")
+    assert say("sessions copy kept.db c-17 x" + "y" * 200).err.startswith("InvalidInput: a session id")
     assert say("sessions prune kept.db --status completed --idle-days 30") == (0, "1\n", "")
     assert say("sessions prune kept.db --all") == (0, "2\n", "")
     assert say("sessions list kept.db").out == ""

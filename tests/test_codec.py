@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from attrs import field, frozen
 from hypothesis import HealthCheck, given, settings, strategies as st
+from msgspec.structs import replace
 from strategies import (
     Colour,
     Level,
@@ -26,12 +27,13 @@ from strategies import (
     typed_values,
 )
 
-from ezgraph.activations import Activation
+from ezgraph.activations import Activation, Row
+from ezgraph.algebra.scheduling import abandoning, recovering
 from ezgraph.errors import CorruptSession, StateTypeError, WrongGraph
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Usage, user
 from ezgraph.notes import Gone
-from ezgraph.session import CONTEXT, Delta, Head, Session, apply
+from ezgraph.session import CONTEXT, Delta, ErrorRecord, Head, Session, apply
 from ezgraph.shapes import flaws
 from ezgraph.stores import parts as parts_module
 from ezgraph.stores.codec import Codec
@@ -319,6 +321,7 @@ def answered(**outcome: Any) -> dict[str, Any]:
         ({**HEADED, "head": {"cursor": "END", "incoming": {"role": "tool"}}}, "$.head.incoming", "InvalidResponse"),
         ({**HEADED, "head": {"cursor": "END", "extra": 1}}, "$.head.extra", "unknown, the fields are cursor"),
         ({**HEADED, "head": {}}, "$.head.cursor", "missing, expected"),
+        ({**HEADED, "head": {"cursor": "END", "owed": True}}, "$.head", "expected no run owed at END, got an object"),
         ({**HEADED, "limits": {"steps": "9"}}, "$.limits.steps", 'expected an integer, got "9"'),
         ({**HEADED, "usage": {"Gone": {}}}, "$.usage.Gone", "this graph has no 'Gone'"),
         ({**HEADED, "histories": {"default": 7}}, '$.histories["default"]', "expected a list, got 7"),
@@ -382,6 +385,39 @@ def test_l4_bad_documents_are_named_with_their_path(document: Any, path: str, pr
     with pytest.raises(CorruptSession, match=problem) as caught:
         read(codec_of(int), document)
     assert caught.value.path == path
+
+
+def test_l6_what_a_delta_takes_away_is_taken_from_the_parts() -> None:
+    """Of a session in which everything is set: what stands in the parts is what `apply` says, log and journal too."""
+    codec, document = hostile.subject()
+    session = codec.read("c-17", document, store="here")
+    left = abandoning(session)
+    log = (ErrorRecord(1, "Intake", "on_restore", "why", "warning"),)
+    opened = Activation(9, "Intake", ("Check",), 1)
+    shrunk = {"default": Addition((user("instead"),), 2), "own": Addition((), 1)}
+    for delta in (
+        replace(left, head=Head("Intake", run=5), closed=False, forgets=False, anew=True, errors=log),
+        left,
+        replace(left, results=(), errors=log),
+        replace(left, closed=False, opened=opened, results=None),
+        replace(left, closed=False, forgets=False, messages=shrunk),
+        recovering(session, 7),
+        Delta("c-17", "claims", 10, rows=(Row("Check", session.results["Check"], 2, item=2),)),
+        Delta("c-17", "claims", 10, forgets=True),
+    ):
+        after = apply(session, delta)
+        drops, puts = codec.changes(after, delta)
+        parts = {part[:3]: part.body for part in parts_of(document)}
+        for kind, name, at in drops:
+            parts = {
+                key: body
+                for key, body in parts.items()
+                if not (key[0] == kind and name in (None, key[1]) and key[2] >= at)
+            }
+        parts |= {part[:3]: part.body for part in puts}
+        rows = sorted((*key, body) for key, body in parts.items())
+        made = codec.loaded("c-17", rows, store="here", graph="claims", version=1, revision=10)
+        assert (made, made.journal, made.errors) == (after, after.journal, after.errors)
 
 
 @pytest.mark.parametrize(

@@ -409,6 +409,11 @@ def test_l5_what_was_added_is_not_what_a_migration_writes_into(store: Any) -> No
     assert everything(store) == before
 
 
+def test_l5_a_renamed_node_is_renamed_in_the_error_log() -> None:
+    document = {"head": {"cursor": "A"}, "errors": [{"node": "A"}, {"node": "C"}]}
+    assert rename_node("A", "B")(document)["errors"] == [{"node": "B"}, {"node": "C"}]
+
+
 def test_l5_another_graphs_session_is_an_error_in_any_version(saved: Archive) -> None:
     other = Graph("orders", entry=Desk3, version=3).stages(Approval, Settle3).workers(Scale, Measure3)
     app = other.join((Scale, Measure3), to=Settle3).compile(store=saved, migrations=STEPS)

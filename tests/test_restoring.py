@@ -284,6 +284,11 @@ def test_g6_who_moves_on_keeps_no_results_and_no_journal(store: Archive) -> None
     after = apply(held, delta)
     assert (after.results, after.series, after.journal, after.head.cursor) == ({}, {}, {}, "Night")
     assert delta.forgets
+    anew = restoring(app.plan, held, start_over())
+    assert anew is not None
+    for then in (after, apply(held, anew)):  # what is still under way is stale
+        assert (then.head.run, then.limits.generation) == (held.head.run + 1, held.limits.generation + 1)
+        assert then.limits.steps == held.limits.steps
 
 
 def test_m2_what_is_no_policy_is_told() -> None:

@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 from store_laws import (
     CODEC,
     LAWS,
@@ -36,11 +38,15 @@ from ezgraph.errors import (
     StateTypeError,
     StoreError,
     StoreUnavailable,
+    VersionMismatch,
 )
 from ezgraph.session import Delta, ErrorRecord, Head, Session, apply
+from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query
 from ezgraph.stores.file import APPLICATION_ID, KINDS, SCHEMA, SQLiteFile, Sync
+from ezgraph.stores.group import Group, Refusal, Write
 from ezgraph.stores.memory import MemoryStore
+from ezgraph.stores.parts import Changes
 from ezgraph.stores.sqlite import SQLiteStore
 
 
@@ -489,6 +495,119 @@ def test_l6_a_file_is_no_more_than_twice_its_messages(path: Path, length: int) -
             session = commit(store, session, following(session, "x" * length))
         messages = store.export("c-17")["histories"]["default"]
     assert path.stat().st_size <= 2 * sum(len(json.dumps(message)) for message in messages)
+
+
+def test_l6_nothing_of_pruned_sessions_is_left(path: Path) -> None:
+    with SQLiteStore(path) as store:
+        for session in ("c-17", "c-18", "c-19"):
+            commit(store, None, following(None, session=session))
+        assert store.prune(Query()) == 3
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM part").fetchall() == [(0,)]
+
+
+def test_l1_of_a_group_only_what_cannot_be_written_fails(path: Path) -> None:
+    def write(writes: Sequence[Write]) -> list[Refusal | None]:
+        if len(writes) > 1:
+            time.sleep(0.01)
+        for one in writes:
+            if one.after.id == "bad":
+                raise OSError("no room for this one")
+        return [None for _ in writes]
+
+    async def commits() -> list[BaseException | None]:
+        group = Group(write)
+        given = [
+            Write(Session(name, "claims", 1, Head("Intake")), CODEC, Changes([], []), 0.0, 0)
+            for name in ("a", "bad", "b", "c", "bad")
+        ]
+        taken = [one for write in given if (one := group.take(write)) is not None]
+        told = await asyncio.gather(*taken, return_exceptions=True)
+        group.close()
+        return list(told)
+
+    told = asyncio.run(commits())
+    assert [type(one) for one in told] == [type(None), OSError, type(None), type(None), OSError]
+
+
+@pytest.mark.parametrize("kept_open", ["memory", "SQLite"])
+def test_l5_an_older_program_does_not_write_over_what_a_newer_one_wrote(path: Path, kept_open: str) -> None:
+    """A turn that was under way while the store was migrated: nothing goes back to the version that it was."""
+    newer = Codec("claims", {"Intake": int}, {}, version=2, migrations={2: lambda document: document})
+    older = Codec("claims", {"Intake": int}, {})
+    store: Any = MemoryStore() if kept_open == "memory" else SQLiteStore(path)
+    session = commit(store, None, following(None), older)
+    assert list(store.migrate(newer)) == ["c-17"]
+    with pytest.raises(VersionMismatch, match="is of version 2 and the graph of version 1, which is newer"):
+        commit(store, session, following(session), older)
+    assert [entry.version for entry in store.find(Query())] == [2]
+    if kept_open == "SQLite":
+        store.close()
+
+
+@pytest.mark.parametrize("store", ["memory", "SQLite"])
+@pytest.mark.parametrize(
+    ("head", "opened", "status"),
+    [
+        ({"cursor": "Intake"}, False, "idle"),
+        ({"cursor": "Intake", "owed": True}, False, "unfinished"),
+        ({"cursor": "Intake", "owed": True, "raised": True}, False, "idle"),
+        ({"cursor": "Intake"}, True, "unfinished"),
+        ({"cursor": "END"}, False, "completed"),
+    ],
+)
+def test_l1_a_session_stands_the_same_whoever_wrote_it(
+    path: Path, store: str, head: dict[str, Any], opened: Any, status: str
+) -> None:
+    """As a document that was added, and as a commit."""
+    kept: Any = MemoryStore() if store == "memory" else SQLiteStore(path)
+    activation = {"id": 1, "parent": "Intake", "roots": ["Check"], "depth": 1}
+    document = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": head}
+    kept.add({"added": document | ({"activation": activation} if opened else {})})
+    codec = Codec("claims", {"Intake": int, "Check": int}, {"Check": int})
+    session = codec.read("added", kept.export("added"), store="here")
+    after = replace(session, id="written")
+    delta = Delta("written", "claims", 1, session.head, opened=session.activation)
+    kept.commit(after, delta, codec)
+    assert {entry.session: entry.status for entry in kept.find(Query())} == {"added": status, "written": status}
+    if store == "SQLite":
+        kept.close()
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "told"),
+    [
+        ("cells", {"Intake": float("inf")}, "is not JSON"),
+        ("cells", {"Intake": b"abc"}, "is not JSON"),
+        ("revision", 2**63, "is not a whole number"),
+        ("version", 2**63, "is not a whole number"),
+        ("graph", "\ud800", "UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("store", ["memory", "SQLite"])
+def test_l4_what_is_no_json_of_ours_is_not_added(path: Path, store: str, part: str, value: Any, told: str) -> None:
+    kept: Any = MemoryStore() if store == "memory" else SQLiteStore(path)
+    document = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": {"cursor": "Intake"}}
+    with pytest.raises(CorruptSession, match=told):
+        kept.add({"s": document | {part: value}})
+    for name in ("", "a\nb", "x" * 201):
+        with pytest.raises(InvalidInput, match="session id"):
+            kept.add({name: document})
+    assert list(kept.find(Query())) == []
+    if store == "SQLite":
+        kept.close()
+
+
+@pytest.mark.parametrize("given", [{"limit": -1}, {"limit": 10**20}, {"idle": -1.0}, {"idle": float("nan")}])
+def test_m2_a_query_that_counts_nothing_is_told(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="pass a number, 0 or more"):
+        Query(**given)
+
+
+@pytest.mark.parametrize("name", ["file:claims.db", "file::memory:", 5, None])
+def test_m2_a_uri_or_what_is_no_path_is_told(name: Any) -> None:
+    with pytest.raises(InvalidInput, match="name a file"):
+        SQLiteStore(name)
 
 
 def test_l6_nothing_of_a_deleted_session_is_left(path: Path) -> None:

@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -65,8 +66,10 @@ def _add_query(command: ArgumentParser) -> None:
 
 
 def _query(given: Namespace) -> Query:
-    if given.limit is not None and given.limit < 0:
+    if given.limit is not None and not 0 <= given.limit < 2**62:
         raise Refused(f"--limit {given.limit}: pass a whole number, 0 or more.")
+    if given.idle_days is not None and not 0 <= given.idle_days < inf:
+        raise Refused(f"--idle-days {given.idle_days}: pass a number of days, 0 or more.")
     return Query(
         graph=given.graph,
         cursor=given.cursor,
@@ -178,7 +181,7 @@ def _delete(archive: Archive, given: Namespace) -> int:
 
 def _prune(archive: Archive, given: Namespace) -> int:
     query = _query(given)
-    if query == Query() and not given.all:
+    if query == Query(after=query.after, limit=query.limit) and not given.all:
         raise Refused("prune would forget every session: say which, or --all.")
     print(_now(archive.prune(query)))
     return FINE

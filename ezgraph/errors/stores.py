@@ -51,10 +51,11 @@ class CorruptSession(StoreError):
         problem: What the first of them is.
     """
 
-    def __init__(self, store: str, session: str, problems: Sequence[Wrong]) -> None:
+    def __init__(self, store: str, session: str, problems: Sequence[Wrong], mend: str = "") -> None:
         self.session, self.problems = session, tuple(problems)
         self.path, self.problem = self.problems[0]
-        super().__init__(store, f"session {session!r} in {store} does not load: {_told(problems)}. It was not changed.")
+        told = f"session {session!r} in {store} does not load: {_told(problems)}. It was not changed."
+        super().__init__(store, f"{told} {mend}".rstrip())
 
 
 class VersionMismatch(StoreError):
@@ -84,7 +85,7 @@ class VersionMismatch(StoreError):
             gaps = " and ".join(map(str, missing))
             told = f"and no migration leads to version {gaps}. "
             told += f"As it is, this does not load: {_told(problems)}. " if problems else "It would load as it is. "
-            told += f"Write compile(migrations={{{missing[0]}: ...}})."
+            told += f"Write compile(migrations={{{', '.join(f'{number}: ...' for number in missing)}}})."
         else:
             told = "which is newer. Run the newer version of the program."
         super().__init__(

@@ -45,11 +45,10 @@ from ezgraph.runtime.given import (
     check_has,
     check_no_loop,
     check_positive,
-    check_session,
     check_steps,
 )
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, unshared
+from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, check_session, unshared
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query, Store
 from ezgraph.stores.memory import MemoryStore
@@ -59,6 +58,7 @@ Value = TypeVar("Value")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
+_LONG: Final = 1e13  # seconds: what a file says may be more than a timedelta holds
 
 
 @final
@@ -176,7 +176,7 @@ class CompiledGraph:
         entry = None if policy is None else await settled(self.archive.entry(found.id))
         if policy is None or entry is None:
             return None
-        restored = Restored(unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
+        restored = Restored(unshared(found), standing(found), timedelta(seconds=min(max(entry.idle, 0.0), _LONG)))
         try:
             decision = await settled(policy(restored))
         except Exception as error:

@@ -23,14 +23,6 @@ def as_message(message: object) -> Message:
     return message
 
 
-def check_session(session: object) -> None:
-    """Raise of what is no session's id."""
-    if not isinstance(session, str) or not session.strip():
-        raise InvalidInput("", f'the session id is {session!r}: pass a text such as session="c-17".')
-    if not session.isprintable() or len(session) > 200:
-        raise InvalidInput(session, "a session id is printable and at most 200 characters long.")
-
-
 def check_positive(name: str, number: object) -> None:
     """Raise of what is no whole number, 1 or more."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 from msgspec import json
 from msgspec.structs import replace
@@ -23,6 +23,10 @@ from ezgraph.stores.migrations import Steps, missing_steps, steps_of
 from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name, summary_of
 from ezgraph.stores.values import Values
 from ezgraph.structuring import shown
+
+_MEND: Final = (
+    "If the graph has changed since, raise its version= and say with compile(migrations=...) how to get there."
+)
 
 
 @final
@@ -173,7 +177,8 @@ class Codec:
                 except Exception as error:
                     told = f"raised {type(error).__name__}: {error}"
                     raise MigrationFailed(store, session, to=to, migration=name, problem=told) from error
-        return {**cast("Document", made), "version": self.version, "revision": document["revision"]}
+        own = {"graph": self.graph, "version": self.version, "revision": document["revision"]}
+        return {**cast("Document", made), **own}
 
     def _read(self, session: str, document: object, store: str) -> Session:
         try:
@@ -183,7 +188,7 @@ class Codec:
             for path, wrong in self._values.wrongs(error):
                 told = str(wrong) if isinstance(wrong, ValueError) else f"{type(wrong).__name__}: {wrong}"
                 problems.append((f"${shown(path)}", told))
-            raise CorruptSession(store, session, problems) from None
+            raise CorruptSession(store, session, problems, _MEND) from None
 
 
 @final

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
+from ezgraph.errors import InvalidInput
 from ezgraph.session import Delta, Session, Standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.parts import Document
@@ -40,6 +41,11 @@ class Entry:
     idle: float = field(eq=False)
 
 
+def _is_countable(_: object, attribute: Attribute[Any], given: Any) -> None:
+    if given is not None and not 0 <= given < 2**62:
+        raise InvalidInput("", f"Query({attribute.name}={given!r}): pass a number, 0 or more.")
+
+
 @final
 @frozen(kw_only=True)
 class Query:
@@ -57,9 +63,9 @@ class Query:
     graph: str | None = None
     cursor: str | None = None
     status: Standing | None = None
-    idle: float | None = None
+    idle: float | None = field(default=None, validator=_is_countable)
     after: str | None = None
-    limit: int | None = None
+    limit: int | None = field(default=None, validator=_is_countable)
 
     def fits(self, entry: Entry) -> bool:
         """Whether a session is meant, leaving `limit` aside."""
@@ -136,6 +142,7 @@ class Archive(Store, Protocol):
 
         Raises:
             SessionExists: An id is taken.
+            InvalidInput: One is no session's id.
             CorruptSession: One is no document of ours.
         """
         ...

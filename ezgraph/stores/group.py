@@ -6,12 +6,15 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
-from ezgraph.errors import RevisionConflict
+from ezgraph.errors import RevisionConflict, VersionMismatch
 from ezgraph.session import Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.parts import Changes
+
+Refusal: TypeAlias = RevisionConflict | VersionMismatch
+"""Why a commit is not written, where the file itself is well."""
 
 
 class Write(NamedTuple):
@@ -28,7 +31,7 @@ class Write(NamedTuple):
 class Group:
     """One thread that writes what all sessions commit while it waited for the disk, in one transaction."""
 
-    def __init__(self, write: Callable[[Sequence[Write]], list[RevisionConflict | None]]) -> None:
+    def __init__(self, write: Callable[[Sequence[Write]], list[Refusal | None]]) -> None:
         self._write_all = write
         self._pool = ThreadPoolExecutor(1, "ezgraph-commit")
         self._waiting: deque[tuple[Write, Future[None]]] = deque()
@@ -55,13 +58,19 @@ class Group:
         taken = []
         while self._waiting:
             taken.append(self._waiting.popleft())
-        if not taken:
-            return
+        if taken:
+            self._write(taken)
+
+    def _write(self, taken: Sequence[tuple[Write, Future[None]]]) -> None:
+        """Write what was taken, and tell each of those who wait; what cannot be written fails alone."""
         try:
             refused = self._write_all([write for write, _ in taken])
-        except BaseException as error:  # noqa: BLE001  each of those who wait is told
-            for _, future in taken:
-                future.set_exception(error)
+        except BaseException as error:  # noqa: BLE001  who waits is told
+            if len(taken) == 1:
+                taken[0][1].set_exception(error)
+                return
+            for one in taken:
+                self._write([one])
             return
         for (_, future), conflict in zip(taken, refused, strict=True):
             if conflict is None:

@@ -12,11 +12,11 @@ from attrs import define
 from msgspec import json
 
 from ezgraph.algebra.scheduling import standing
-from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists
-from ezgraph.session import Delta, Session
+from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
+from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
-from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of
+from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of, written_as_json
 
 
 @final
@@ -29,6 +29,10 @@ class _Written:
     revision: int
     created: float
     updated: float
+
+    @property
+    def version(self) -> int:
+        return self.codec.version
 
     def document(self) -> Document:
         return self.codec.document(self.session)
@@ -47,6 +51,10 @@ class _Added:
     revision: int
     created: float
     updated: float
+
+    @property
+    def version(self) -> int:
+        return summary_of(self.of).version
 
     def document(self) -> Document:
         return self.of
@@ -86,6 +94,7 @@ class MemoryStore:
 
         Raises:
             RevisionConflict: It does not.  Rule L2.
+            VersionMismatch: A newer version of the graph wrote what is kept.
         """
         now = self._clock()
         self._lock.acquire()  # a step does this, and `with` would cost twice as much
@@ -97,6 +106,8 @@ class MemoryStore:
             if type(found) is _Written and found.codec is codec:
                 found.session, found.revision, found.updated = after, after.revision, now
             else:
+                if found is not None and found.version > codec.version:
+                    raise VersionMismatch("memory", after.id, stored=found.version, version=codec.version)
                 created = now if found is None else found.created
                 self._sessions[after.id] = _Written(after, codec, after.revision, created, now)
         finally:
@@ -130,15 +141,18 @@ class MemoryStore:
 
         Raises:
             SessionExists: An id is taken.
+            InvalidInput: One is no session's id.
             CorruptSession: One is no document of ours.
         """
         now, own = self._clock(), {}
         for session, document in documents.items():
+            check_session(session)
             try:
-                check(document)
+                made = written_as_json(document)
+                check(made)
             except Unreadable as error:
                 raise CorruptSession("memory", session, [(error.path, str(error))]) from None
-            own[session] = _Added(json.decode(json.encode(document)), document["revision"], now, now)
+            own[session] = _Added(made, made["revision"], now, now)
         with self._lock:
             for session in own:
                 if session in self._sessions:

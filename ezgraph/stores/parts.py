@@ -74,6 +74,7 @@ NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results"}
 
 _INDEXED: Final = {"message": "histories", "item": "series"}
 _LISTED: Final = {"row": "rows", "mark": "marks", "error": "errors", "note": "journal"}
+_COUNTED: Final = ("message", "item", "error", "note")
 _IN_ACTIVATION: Final = ("row", "mark")
 DROPPED_ANEW: Final = ("cell", "result", "series", "item", "message", "activation", "row", "mark", "note")
 """The kinds of which a session that starts over keeps nothing."""
@@ -226,16 +227,15 @@ def summary_of(document: object) -> Summary:
     graph, version, revision = (document.get(key) for key in ("graph", "version", "revision"))
     if type(graph) is not str:
         raise Unreadable("$.graph", "is not the name of a graph")
-    if type(version) is not int or version < 1:
-        raise Unreadable("$.version", "is not a whole number, 1 or more")
-    if type(revision) is not int or revision < 1:
-        raise Unreadable("$.revision", "is not a whole number, 1 or more")
+    for key, number in (("version", version), ("revision", revision)):
+        if type(number) is not int or not 1 <= number < 2**62:
+            raise Unreadable(f"$.{key}", "is not a whole number, 1 or more")
     head = document.get("head")
     if type(head) is not dict or type(cursor := head.get("cursor")) is not str:
         raise Unreadable("$.head.cursor", "is not the id of a node")
     owed = head.get("owed") is True and head.get("raised") is not True
     status = standing_of(cursor, owed=owed, opened=document.get("activation") is not None)
-    return Summary(graph, version, revision, cursor, status)
+    return Summary(graph, cast("int", version), cast("int", revision), cursor, status)
 
 
 def written_as_json(document: object) -> Any:
@@ -247,11 +247,14 @@ def written_as_json(document: object) -> Any:
     try:
         text = dumps(document, allow_nan=False, ensure_ascii=False)
         text.encode()
+        deep = is_too_deep(text)
     except UnicodeEncodeError:
         raise Unreadable("$", "has text that UTF-8 cannot encode") from None
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        deep, text = True, ""
+    except (TypeError, ValueError) as error:
         raise Unreadable("$", f"is not JSON: {error}") from None
-    if is_too_deep(text):
+    if deep:
         raise Unreadable("$", f"is nested more than {MAX_NESTING} deep")
     return loads(text)
 
@@ -280,6 +283,8 @@ def document_of(parts: Iterable[tuple[object, object, object, object]], **head: 
     for kind, name, at, body in parts:
         if type(kind) is not str or type(name) is not str or type(at) is not int:
             raise Unreadable("$", f"a part is keyed {kind!r}, {name!r}, {at!r}")
+        if at and kind not in _COUNTED:
+            raise Unreadable("$", f"the {kind} of {name!a} has the index {at}")
         if kind in ALONE:
             document[ALONE[kind]] = parsed(body, f"$.{ALONE[kind]}")
         elif kind in NAMED:

@@ -13,13 +13,23 @@ from time import time
 from typing import Any, Final, NamedTuple, Self, TypeVar, final, get_args
 
 from ezgraph.algebra.scheduling import standing
-from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, RevisionConflict, SessionExists
-from ezgraph.session import Delta, Session
+from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
+from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
 from ezgraph.stores.file import KINDS, SQLiteFile, Sync, transaction
-from ezgraph.stores.group import Group, Write
-from ezgraph.stores.parts import Document, Drop, Part, Summary, Unreadable, document_of, parts_of, summary_of
+from ezgraph.stores.group import Group, Refusal, Write
+from ezgraph.stores.parts import (
+    Document,
+    Drop,
+    Part,
+    Summary,
+    Unreadable,
+    document_of,
+    parts_of,
+    summary_of,
+    written_as_json,
+)
 
 Answer = TypeVar("Answer")
 
@@ -90,7 +100,12 @@ class SQLiteStore:
         keep: int = 1024,
         clock: Callable[[], float] = time,
     ) -> None:
+        given: object = path
+        if not isinstance(given, str | bytes | PathLike):
+            raise InvalidInput("", f"SQLiteStore({path!r}): name a file, such as SQLiteStore('claims.db').")
         text = fsdecode(fspath(path))
+        if text.startswith("file:"):
+            raise InvalidInput("", f"SQLiteStore({text!r}): name a file, not a URI.")
         if text == ":memory:":
             raise InvalidInput("", "SQLiteStore(':memory:') would forget its sessions. Use MemoryStore().")
         if not text.strip() or "\0" in text:
@@ -139,6 +154,7 @@ class SQLiteStore:
 
         Raises:
             RevisionConflict: The revision is taken, or leaves a gap.  Nothing was written.  Rule L2.
+            VersionMismatch: A newer version of the graph wrote the session.  Nothing was written.  Rule L5.
             StateTypeError: The delta holds what could not be loaded again.
             StoreUnavailable: The file cannot be written.
             ForeignFile: It is not a store of ours.
@@ -152,14 +168,14 @@ class SQLiteStore:
             raise refused
         return None
 
-    def _write(self, writes: Sequence[Write]) -> list[RevisionConflict | None]:
+    def _write(self, writes: Sequence[Write]) -> list[Refusal | None]:
         """Write all in one transaction; those that build on what is not there are refused, and change nothing."""
 
-        def together(connection: sqlite3.Connection) -> list[int | RevisionConflict]:
+        def together(connection: sqlite3.Connection) -> list[int | Refusal]:
             with transaction(connection):
-                return [_written(connection, write) for write in writes]
+                return [_written(connection, write, self.path) for write in writes]
 
-        refused: list[RevisionConflict | None] = []
+        refused: list[Refusal | None] = []
         done = self._ask(self._writes, writes[0].after.id, together)
         for write, key in zip(writes, done, strict=True):
             if isinstance(key, int):
@@ -201,12 +217,15 @@ class SQLiteStore:
 
         Raises:
             SessionExists: An id is taken.
+            InvalidInput: One is no session's id.
             CorruptSession: One is no document of ours.
         """
         made: dict[str, tuple[Summary, list[Part]]] = {}
         for session, document in documents.items():
+            check_session(session)
             try:
-                made[session] = summary_of(document), [*parts_of(document)]
+                whole = written_as_json(document)
+                made[session] = summary_of(whole), [*parts_of(whole)]
             except Unreadable as error:
                 raise CorruptSession(self.path, session, [(error.path, str(error))]) from None
         now = self._clock()
@@ -339,7 +358,7 @@ def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
     return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
 
 
-def _written(connection: sqlite3.Connection, write: Write) -> int | RevisionConflict:
+def _written(connection: sqlite3.Connection, write: Write, path: str) -> int | Refusal:
     """Write one commit and give the session's key, or say why not."""
     after, codec, changes, now, key = write
     before = after.revision - 1
@@ -355,7 +374,9 @@ def _written(connection: sqlite3.Connection, write: Write) -> int | RevisionConf
     found = connection.execute(_HEAD, (after.id,)).fetchone()
     if found is None or found[3] != before:
         return RevisionConflict(after.id, before, found[3] if found else 0)
-    key = int(found[0])
+    key, stored = int(found[0]), found[2]
+    if type(stored) is int and stored > codec.version:
+        return VersionMismatch(path, after.id, stored=stored, version=codec.version)
     if not _is_updated(connection, key, write):
         _rewrite(connection, key, after, codec, now)  # another version of the graph wrote it
     return key

@@ -80,7 +80,15 @@ class Values(Plain):
         load_before, dump_before = self._part(Head, cursor=stage, before=None)
         self.register_structure_hook(before, load_before)
         self.register_unstructure_hook(before, dump_before)
-        self._part(Head, cursor=Literal[(*stages, END)], before=_maybe(before))
+        load_head, _ = self._part(Head, cursor=Literal[(*stages, END)], before=_maybe(before))
+
+        def load_whole_head(value: Any, tp: Any) -> Any:
+            head = load_head(value, tp)
+            if head.owed and head.cursor == END:
+                raise Misfit("no run owed at END", value)
+            return head
+
+        self.register_structure_hook(Head, load_whole_head)
         kinds = {
             name: self._part(
                 Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=usage, item=_maybe(count)
