@@ -604,6 +604,12 @@ def test_m2_a_query_that_counts_nothing_is_told(given: dict[str, Any]) -> None:
         Query(**given)
 
 
+@pytest.mark.parametrize("given", [{"keep": -1}, {"keep": "9"}, {"timeout": -1.0}, {"timeout": "x"}])
+def test_m2_a_number_that_a_store_cannot_use_is_told(path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=f"{next(iter(given))}=.*: pass .* 0 or more"):
+        SQLiteStore(path, **given)
+
+
 @pytest.mark.parametrize("name", ["file:claims.db", "file::memory:", 5, None])
 def test_m2_a_uri_or_what_is_no_path_is_told(name: Any) -> None:
     with pytest.raises(InvalidInput, match="name a file"):

@@ -88,7 +88,7 @@ class SQLiteStore:
         clock: Seconds since 1970 (UTC).
 
     Raises:
-        InvalidInput: The path is no file's, or `sync` is none of these.
+        InvalidInput: The path is no file's, `sync` is none of these, or a number is none that fits.
     """
 
     def __init__(
@@ -112,6 +112,10 @@ class SQLiteStore:
             raise InvalidInput("", f"SQLiteStore({text!r}): name a file, such as SQLiteStore('claims.db').")
         if sync not in get_args(Sync):
             raise InvalidInput("", f"sync={sync!r}: pass one of {', '.join(map(repr, get_args(Sync)))}.")
+        if type(keep) is not int or keep < 0:
+            raise InvalidInput("", f"keep={keep!r}: pass how many sessions, 0 or more.")
+        if type(timeout) not in (int, float) or not 0 <= timeout < 1e6:
+            raise InvalidInput("", f"timeout={timeout!r}: pass seconds, 0 or more.")
         self.path, self._clock, self._keep = text, clock, keep
         self._lock = Lock()
         self._kept: dict[str, _Kept] = {}  # oldest first
