@@ -37,8 +37,10 @@ _MOST: Final = 20
 
 
 def _told(problems: Sequence[Wrong]) -> str:
-    more = f"; and {len(problems) - _MOST} more" if len(problems) > _MOST else ""
-    return "; ".join(f"{path}: {problem}" for path, problem in problems[:_MOST]) + more
+    """The first of them in full, and where the others stand: a deploy that renamed a node is told of every place."""
+    more = [path for path, _ in problems[_MOST:]]
+    told = "; ".join(f"{path}: {problem}" for path, problem in problems[:_MOST])
+    return f"{told}; and at {', '.join(more)}" if more else told
 
 
 class CorruptSession(StoreError):

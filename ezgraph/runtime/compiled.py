@@ -58,7 +58,6 @@ Value = TypeVar("Value")
 
 _LOG: Final = logging.getLogger("ezgraph")
 _STEP_LIMIT: Final = 25
-_LONG: Final = 1e13  # seconds: what a file says may be more than a timedelta holds
 
 
 @final
@@ -157,26 +156,24 @@ class CompiledGraph:
         check_session(session)
         check_positive("step_limit", step_limit)
         incoming = None if message is None else as_message(message)
-        stored, delta = await self._executor.load(session), None
-        found = stored or new_session(self.plan, session)
-        if stored is not None and (delta := await self._restoring(stored)) is not None:
-            found = apply(stored, delta)
+        stored = await self._executor.load(session) or new_session(self.plan, session)
+        delta = await self._restoring(stored)
+        found = stored if delta is None else apply(stored, delta)
         if left := work_left(self.plan, found):
             raise UnfinishedWork(session, left)
         if is_completed(found):
             raise SessionCompleted(session)
         self._check_wanted(found, incoming)
-        if stored is not None and delta is not None:  # the input is taken: what the policy wants is written
+        if delta is not None:  # the input is taken: what the policy wants is written
             found = await self._executor.commit(stored, delta)
         return await self._driven(begun(found, incoming, step_limit), extra)
 
     async def _restoring(self, found: Session) -> Delta | None:
         """What the policy, which is asked before anything else is, makes of a session that input comes back to."""
         policy = self.plan.wiring.on_restore
-        entry = None if policy is None else await settled(self.archive.entry(found.id))
-        if policy is None or entry is None:
+        if policy is None or (entry := await settled(self.archive.entry(found.id))) is None:
             return None
-        restored = Restored(unshared(found), standing(found), timedelta(seconds=min(max(entry.idle, 0.0), _LONG)))
+        restored = Restored(unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
         try:
             decision = await settled(policy(restored))
         except Exception as error:

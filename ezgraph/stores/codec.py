@@ -20,7 +20,7 @@ from ezgraph.session import Delta, Session
 from ezgraph.shapes import describe, flaws, is_text
 from ezgraph.stores import parts as form
 from ezgraph.stores.migrations import Steps, missing_steps, steps_of
-from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name, summary_of
+from ezgraph.stores.parts import FORMAT, Changes, Document, Drop, Part, Unreadable, document_of, place_name
 from ezgraph.stores.values import Values
 from ezgraph.structuring import shown
 
@@ -170,7 +170,7 @@ class Codec:
                 name = getattr(migration, "__qualname__", repr(migration))
                 try:
                     made = form.written_as_json(migration(cast("Document", made)))
-                    summary_of(made)
+                    form.check(made)
                 except Unreadable as wrong:
                     told = f"gave what is no session: {wrong.path} {wrong}"
                     raise MigrationFailed(store, session, to=to, migration=name, problem=told) from None

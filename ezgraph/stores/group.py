@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias, final
 
-from ezgraph.errors import RevisionConflict, VersionMismatch
+from ezgraph.errors import RevisionConflict, StoreError, VersionMismatch
 from ezgraph.session import Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.parts import Changes
@@ -62,15 +62,19 @@ class Group:
             self._write(taken)
 
     def _write(self, taken: Sequence[tuple[Write, Future[None]]]) -> None:
-        """Write what was taken, and tell each of those who wait; what cannot be written fails alone."""
+        """Write what was taken, and tell each of those who wait.
+
+        What the file refuses is told to all; what is wrong with one commit alone fails it alone.
+        """
         try:
             refused = self._write_all([write for write, _ in taken])
         except BaseException as error:  # noqa: BLE001  who waits is told
-            if len(taken) == 1:
-                taken[0][1].set_exception(error)
+            if len(taken) > 1 and not isinstance(error, StoreError):
+                for one in taken:
+                    self._write([one])
                 return
-            for one in taken:
-                self._write([one])
+            for _, future in taken:
+                future.set_exception(error)
             return
         for (_, future), conflict in zip(taken, refused, strict=True):
             if conflict is None:

@@ -26,13 +26,8 @@ class _Written:
 
     session: Session
     codec: Codec
-    revision: int
     created: float
     updated: float
-
-    @property
-    def version(self) -> int:
-        return self.codec.version
 
     def document(self) -> Document:
         return self.codec.document(self.session)
@@ -48,13 +43,8 @@ class _Added:
     """A session that came from elsewhere, as it came."""
 
     of: Document
-    revision: int
     created: float
     updated: float
-
-    @property
-    def version(self) -> int:
-        return summary_of(self.of).version
 
     def document(self) -> Document:
         return self.of
@@ -99,17 +89,16 @@ class MemoryStore:
         now = self._clock()
         self._lock.acquire()  # a step does this, and `with` would cost twice as much
         try:
-            found = self._sessions.get(after.id)
-            revision = 0 if found is None else found.revision
-            if after.revision != revision + 1:
-                raise RevisionConflict(after.id, after.revision - 1, revision)
-            if type(found) is _Written and found.codec is codec:
-                found.session, found.revision, found.updated = after, after.revision, now
-            else:
-                if found is not None and found.version > codec.version:
-                    raise VersionMismatch("memory", after.id, stored=found.version, version=codec.version)
-                created = now if found is None else found.created
-                self._sessions[after.id] = _Written(after, codec, after.revision, created, now)
+            found, before = self._sessions.get(after.id), after.revision - 1
+            if type(found) is _Written and found.codec is codec and found.session.revision == before:
+                found.session, found.updated = after, now
+                return
+            kept = None if found is None else found.summary()
+            if before != (kept.revision if kept else 0):
+                raise RevisionConflict(after.id, before, kept.revision if kept else 0)
+            if kept and kept.version > codec.version:
+                raise VersionMismatch("memory", after.id, stored=kept.version, version=codec.version)
+            self._sessions[after.id] = _Written(after, codec, found.created if found else now, now)
         finally:
             self._lock.release()
 
@@ -152,7 +141,7 @@ class MemoryStore:
                 check(made)
             except Unreadable as error:
                 raise CorruptSession("memory", session, [(error.path, str(error))]) from None
-            own[session] = _Added(made, made["revision"], now, now)
+            own[session] = _Added(made, now, now)
         with self._lock:
             for session in own:
                 if session in self._sessions:
@@ -185,7 +174,7 @@ class MemoryStore:
                 for one in older
             }
             for one in older:
-                self._sessions[one.session] = _Written(made[one.session], codec, one.revision, one.created, one.updated)
+                self._sessions[one.session] = _Written(made[one.session], codec, one.created, one.updated)
         return [*made]
 
     def _meant(self, query: Query) -> list[Entry]:

@@ -24,6 +24,9 @@ FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest part that is written or read."""
 
+MOST_COMMITS: Final = 2**62
+"""No session has so many, and no graph so many versions: every store can count them."""
+
 MAX_NESTING: Final = 2 * MAX_DEPTH + 8
 """The deepest JSON that is written or read.  A level of a value may be two of JSON (a member of a union with its tag
 around it, a pair of a map), and the document stands around it: so what `shapes.checker` accepts can be loaded."""
@@ -74,7 +77,7 @@ NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results"}
 
 _INDEXED: Final = {"message": "histories", "item": "series"}
 _LISTED: Final = {"row": "rows", "mark": "marks", "error": "errors", "note": "journal"}
-_COUNTED: Final = ("message", "item", "error", "note")
+_COUNTED: Final = (*_INDEXED, "error", "note")
 _IN_ACTIVATION: Final = ("row", "mark")
 DROPPED_ANEW: Final = ("cell", "result", "series", "item", "message", "activation", "row", "mark", "note")
 """The kinds of which a session that starts over keeps nothing."""
@@ -228,7 +231,7 @@ def summary_of(document: object) -> Summary:
     if type(graph) is not str:
         raise Unreadable("$.graph", "is not the name of a graph")
     for key, number in (("version", version), ("revision", revision)):
-        if type(number) is not int or not 1 <= number < 2**62:
+        if type(number) is not int or not 1 <= number < MOST_COMMITS:
             raise Unreadable(f"$.{key}", "is not a whole number, 1 or more")
     head = document.get("head")
     if type(head) is not dict or type(cursor := head.get("cursor")) is not str:
@@ -247,15 +250,14 @@ def written_as_json(document: object) -> Any:
     try:
         text = dumps(document, allow_nan=False, ensure_ascii=False)
         text.encode()
-        deep = is_too_deep(text)
     except UnicodeEncodeError:
         raise Unreadable("$", "has text that UTF-8 cannot encode") from None
     except RecursionError:
-        deep, text = True, ""
+        raise _too_deep("$") from None
     except (TypeError, ValueError) as error:
         raise Unreadable("$", f"is not JSON: {error}") from None
-    if deep:
-        raise Unreadable("$", f"is nested more than {MAX_NESTING} deep")
+    if is_too_deep(text):
+        raise _too_deep("$")
     return loads(text)
 
 
@@ -284,7 +286,7 @@ def document_of(parts: Iterable[tuple[object, object, object, object]], **head: 
         if type(kind) is not str or type(name) is not str or type(at) is not int:
             raise Unreadable("$", f"a part is keyed {kind!r}, {name!r}, {at!r}")
         if at and kind not in _COUNTED:
-            raise Unreadable("$", f"the {kind} of {name!a} has the index {at}")
+            raise Unreadable("$", f"the {kind} of {name!a} is there at {at}, too")
         if kind in ALONE:
             document[ALONE[kind]] = parsed(body, f"$.{ALONE[kind]}")
         elif kind in NAMED:
@@ -332,11 +334,15 @@ def parsed(text: object, path: str = "$") -> Any:
     if len(text) > MAX_BYTES:
         raise Unreadable(path, f"is longer than {MAX_BYTES} bytes")
     if is_too_deep(text if isinstance(text, str) else text.decode(errors="replace")):
-        raise Unreadable(path, f"is nested more than {MAX_NESTING} deep")
+        raise _too_deep(path)
     try:
         return json.decode(text)
     except (MsgspecError, UnicodeError, RecursionError) as error:
         raise Unreadable(path, f"is not JSON: {error}") from None
+
+
+def _too_deep(path: str) -> Unreadable:
+    return Unreadable(path, f"is nested more than {MAX_NESTING} deep")
 
 
 _NOT_BRACKETS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)

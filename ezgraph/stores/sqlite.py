@@ -46,9 +46,9 @@ _STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
 _HEAD: Final = "SELECT key, graph, version, revision, updated, head FROM session WHERE id = ?"
 _LISTED: Final = """
     SELECT id, graph, CAST(version AS INTEGER), CAST(revision AS INTEGER), cursor, status,
-        CAST(created AS REAL), CAST(updated AS REAL)
+        max(0.0, min(CAST(created AS REAL), 253402300799.0)), max(0.0, min(CAST(updated AS REAL), 253402300799.0))
     FROM session
-"""
+"""  # whoever wrote the file: no time outside of what a `datetime` holds
 _PARTS: Final = "SELECT kind, name, at, body FROM part WHERE session = ? ORDER BY kind, name, at"
 _PUT: Final = """
     INSERT INTO part VALUES (?, ?, ?, ?, ?)

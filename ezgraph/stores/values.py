@@ -19,9 +19,9 @@ from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, ToolCall, Usage
 from ezgraph.notes import Gone, Note, Raised, Said
 from ezgraph.session import CONTEXT, END, ErrorRecord, Head, Limits, Session
-from ezgraph.stores.parts import FORMAT
+from ezgraph.stores.parts import FORMAT, MOST_COMMITS
 from ezgraph.stores.plain import Dump, Plain, tuple_of
-from ezgraph.structuring import Hook, Misfit, Name, each
+from ezgraph.structuring import MOST_NAMES, Hook, Misfit, Name, each
 
 _LOADS: Final[dict[object, Hook]] = {}
 _DUMPS: Final[dict[object, Dump]] = {}
@@ -163,7 +163,7 @@ class Values(Plain):
 
     def _session(self, types: Mapping[str, Any]) -> tuple[Hook, Dump]:
         """Load (as the arguments of a `Session`, but for its id) and dump of a whole session, its document."""
-        count = Annotated[int, Meta(ge=1)]
+        count = Annotated[int, Meta(ge=1, lt=MOST_COMMITS)]
         form: dict[str, Any] = {"format": Literal[FORMAT], "graph": str, "version": count, "revision": count}
         first = [one.evolve(type=form[one.name]) for one in named_fields(dict.fromkeys(form, NOTHING))]
         parts = [one.evolve(type=types[one.name]) for one in attributes(Session) if one.name in types]
@@ -205,17 +205,15 @@ class Values(Plain):
             if type(value) is not dict:
                 raise Misfit("an object", value)
             parts = [loads.get(name) or (name, unknown or partial(_refuse, types)) for name in value]
-            return dict(zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts), strict=True))
+            return dict(
+                zip(value, each(tp, ((Name(name), one) for name, one in value.items()), parts, MOST_NAMES), strict=True)
+            )
 
-        def dump(value: Any) -> dict[str, Any]:
-            return {name: dumps[name](one) for name, one in value.items()}
-
-        def dump_known(value: Any) -> dict[str, Any]:
-            gone = {name: one.plain for name, one in value.items() if type(one) is Gone}
-            return gone | dump({name: one for name, one in value.items() if name not in gone})
+        def dump(value: Any) -> dict[str, Any]:  # what `unknown` loads is `Gone`
+            return {name: dumps[name](one) if name in dumps else one.plain for name, one in value.items()}
 
         self.register_structure_hook(tp, load)
-        self.register_unstructure_hook(tp, dump if unknown is None else dump_known)
+        self.register_unstructure_hook(tp, dump)
 
 
 def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
