@@ -99,7 +99,10 @@ class Rows(Mapping[Place, Row]):
         Raises:
             KeyError: One of them is not there.
         """
-        found = [self._table[node, item] for item in range(items)]
+        table = self._table
+        if self._length == len(table):  # no other view has grown
+            return [table[node, item][1] for item in range(items)]
+        found = [table[node, item] for item in range(items)]
         if max([at for at, _ in found], default=-1) >= self._length:
             raise KeyError(node)
         return [row for _, row in found]

@@ -747,7 +747,7 @@ def test_e5_a_store_that_fails_under_one_branch_loses_nothing_of_the_other() -> 
         assert app.recover("s").reply == "0 2"
         assert (ENTERED["Branch"], app.unfinished(app.load("s"))) == (2, ())
         entered.append(ENTERED["Other"])
-    assert entered == [1, 1, 1, 1, 2, 2, 2, 2], "the third and the fourth end with it"
+    assert entered == [1, 1, 1, 2, 2, 2, 2, 2], "the second and the third end with it"
 
 
 def _two_after(number: int) -> Callable[[Any], Any]:

@@ -252,11 +252,11 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     activation = session.activation
     if activation is None:
         return session
-    closure, item, inputs, cells = plan.closure(activation), step.item, activation.inputs, session.cells
-    line = closure.ancestors[step.node]
+    closure, node, item, cells = plan.closure(activation), step.node, step.item, session.cells
+    line = closure.ancestors[node]
     if not line:
-        if item is not None and inputs is not None:
-            cells = {**cells, step.node: inputs[item]}
+        if item is not None and activation.inputs is not None:
+            cells = {**cells, node: activation.inputs[item]}
         return Seen(cells, NOTHING, NOTHING)
     rows = activation.rows
     results: dict[str, object] = {}

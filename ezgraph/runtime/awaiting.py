@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextvars import copy_context
+from types import coroutine
 from typing import Any, TypeVar, cast
 
 from ezgraph.errors import StepTimeout
@@ -43,6 +45,25 @@ async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Va
     if scope.expired():  # the work swallowed the cancellation
         raise StepTimeout(node, seconds, tool)
     return value
+
+
+@coroutine
+def apart(work: Coroutine[Any, Any, Value], waits: Callable[[], object]) -> Generator[Any, Any, Value]:
+    """`work`, in the task of who awaits this but with context variables of its own; `waits` is called when it does."""
+    run = copy_context().run
+    try:
+        promise = run(work.send, None)
+        waits()
+        while True:
+            try:
+                given = yield promise
+            except BaseException as error:  # noqa: BLE001  it is the work's
+                promise = run(work.throw, error)
+            else:
+                promise = run(work.send, given)
+    except StopIteration as done:
+        value: Value = done.value
+        return value
 
 
 async def shielded(work: Awaitable[Value]) -> Value:

@@ -82,7 +82,9 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
         Raises:
             NoState: Nothing has written it, and its type has no value without arguments.  Rule F8.
         """
-        return cast("State", self._cell(self._spec.id, self._spec))
+        spec = self._spec
+        state: State = self._cell(spec.id, spec)
+        return state
 
     @property
     def shared(self) -> Shared_co:
@@ -111,7 +113,8 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
             UnknownTarget: The graph has no such node.
         """
         spec = self._plan.find(self._spec.id, node)
-        return cast("NodeState", self._cell(spec.id, spec))
+        state: NodeState = self._cell(spec.id, spec)
+        return state
 
     @overload
     def result(self, worker: WorkerClass[Any, Output]) -> Output: ...
@@ -187,10 +190,9 @@ class Context(Struct, Generic[State, Shared_co], eq=False):
 
     # ---------------------------------------------------------------------------------------------- the engine's side
 
-    def _cell(self, key: str, spec: NodeSpec) -> object:
-        staged = self._staged.get(key, UNSET)
-        if staged is not UNSET:
-            return staged
+    def _cell(self, key: str, spec: NodeSpec) -> Any:
+        if key in self._staged:
+            return self._staged[key]
         cells = self._seen.cells
         if key in cells:
             return cells[key]

@@ -19,7 +19,7 @@ from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError
 from ezgraph.messages import NO_USAGE, Usage, storable
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
-from ezgraph.runtime.awaiting import ended, shielded
+from ezgraph.runtime.awaiting import apart, ended, shielded
 from ezgraph.runtime.calling import call_workers
 from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
@@ -227,17 +227,22 @@ def failure(error: NodeError) -> Failed:
 
 @final
 class _Branches:
-    """Runs the steps of one activation side by side until none is ready; no task outlives it.  Rules E4, E5, G3."""
+    """Runs the steps of one activation side by side until none is ready; no task outlives it.  Rules E4, E5, G3.
+
+    One task runs those that are to start, one after another, for as long as none of them waits.  From the first that
+    does on, each has a task of its own.
+    """
 
     def __init__(self, drive: Drive, steps: Iterable[Step]) -> None:
         self._drive = drive
         self._waiting = deque(steps)
         loop = asyncio.get_running_loop()  # a task that is named at once costs less than one that the loop names first
         self._create = partial(asyncio.Task, loop=loop) if loop.get_task_factory() is None else loop.create_task
-        self._running: dict[Step, asyncio.Task[Published]] = {}
-        self._ended: list[Step] = []
+        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._starting = deque[Step]()  # behind one another, in one task
+        self._ended: list[tuple[Step, Published | BaseException]] = []
         self._woken = asyncio.Event()
-        self._fault: EzGraphError | None = None  # the store's
+        self._fault: BaseException | None = None  # the store's
 
     async def run(self) -> None:
         limit = self._drive.plan.wiring.max_branches
@@ -246,12 +251,12 @@ class _Branches:
                 while self._waiting and (limit is None or len(self._running) < limit):
                     if (done := self._started(self._waiting.popleft())) is not None:
                         await self._publish([done])
-                if not self._running:
+                if not self._running and not self._ended:
                     break
                 await self._woken.wait()
                 self._woken.clear()
                 ended, self._ended = self._ended, []
-                outcomes = [done for step in ended if (done := self._outcome(step)) is not None]
+                outcomes = [done for step, came in ended if (done := self._outcome(step, came)) is not None]
                 if outcomes:
                     await self._publish(outcomes)
                 if self._fault is not None:
@@ -265,7 +270,11 @@ class _Branches:
         if drive.listener is not None:
             drive.listener(StepStarted(drive.session.id, step.node, step.run, step.item))
         if drive.plan.nodes[step.node].waits:
-            self._running[step] = self._create(self._branch(step), name=step.node)
+            if not self._starting:
+                self._starting = deque()
+                self._starter = self._create(self._run(self._starting), name=step.node)
+            self._starting.append(step)
+            self._running[step] = self._starter
             return None
         try:
             ran = run_node(context_of(drive, step))
@@ -273,45 +282,54 @@ class _Branches:
             return step, drive.failed(step, error)
         if type(ran) is Published:
             return step, ran
-        self._await(step, ran)
+        self._running[step] = self._create(self._run(deque([step]), ran), name=step.node)
         return None
 
-    def _await(self, step: Step, ran: Coroutine[Any, Any, Published]) -> None:
-        """Go on with a plain function that gave a promise."""
-        task = self._running[step] = self._create(ran, name=step.node)
-        task.add_done_callback(lambda _: self._note(step))
+    async def _run(self, steps: deque[Step], ran: Coroutine[Any, Any, Published] | None = None) -> None:
+        """Run steps one after another, and tell what each came to; once one waits, the others have a task each."""
+        drive, task, spread = self._drive, asyncio.current_task(), partial(self._spread, steps)
+        while steps and task is not None:
+            step = steps.popleft()
+            task.set_name(step.node)
+            try:
+                work = ran or run_node(context_of(drive, step))
+                published = work if type(work) is Published else await apart(work, spread)
+            except BaseException as error:  # noqa: BLE001  the driver raises it, where it is no failure
+                self._end(step, error)
+            else:
+                self._end(step, published)
+            if task.cancelling():  # by itself: it is not for the next one
+                spread()
 
-    async def _branch(self, step: Step) -> Published:
-        """Run a step and say that it has ended, which costs less than a callback."""
-        try:
-            ran = run_node(context_of(self._drive, step))
-            return ran if type(ran) is Published else await ran
-        finally:
-            self._note(step)
+    def _spread(self, steps: deque[Step]) -> None:
+        """Give each of these a task of its own."""
+        while steps:
+            step = steps.popleft()
+            self._running[step] = self._create(self._run(deque([step])), name=step.node)
 
-    def _note(self, step: Step) -> None:
+    def _end(self, step: Step, came: Published | BaseException) -> None:
+        del self._running[step]
         if not self._ended:
             self._woken.set()
-        self._ended.append(step)
+        self._ended.append((step, came))
 
-    def _outcome(self, step: Step) -> tuple[Step, Outcome] | None:
-        task = self._running.pop(step)
-        try:
-            return step, task.result()
-        except asyncio.CancelledError as error:
-            if self._drive.stopping:
+    def _outcome(self, step: Step, came: Published | BaseException) -> tuple[Step, Outcome] | None:
+        match came:
+            case Published():
+                return step, came
+            case asyncio.CancelledError() if self._drive.stopping:
                 return None
-            failed = StepFailed(step.node, error)  # of something that it had awaited: nobody has cancelled the branch
-            failed.__cause__ = error
-            return step, self._drive.failed(step, failed)
-        except StepLimit as limit:
-            self._drive.hold(limit)
-            return None
-        except NodeError as error:
-            return step, self._drive.failed(step, error)
-        except EzGraphError as fault:
-            self._fault = self._fault or fault
-            return None
+            case asyncio.CancelledError():  # of something that it had awaited: nobody has cancelled the branch
+                failed = StepFailed(step.node, came)
+                failed.__cause__ = came
+                return step, self._drive.failed(step, failed)
+            case StepLimit():
+                self._drive.hold(came)
+            case NodeError():
+                return step, self._drive.failed(step, came)
+            case _:
+                self._fault = self._fault or came
+        return None
 
     async def _publish(self, outcomes: Sequence[tuple[Step, Outcome]]) -> None:
         drive = self._drive
@@ -323,13 +341,12 @@ class _Branches:
         if opened.marks and drive.plan.closure(opened).policy == "cancel_siblings":
             drive.stopping = True
             self._waiting.clear()
-            await self._stop()
-            self._ended = list(self._running)  # what ended well all the same is kept
-            self._woken.set()
+            await self._stop()  # what ended well all the same is kept
 
     async def _stop(self) -> None:
-        if not self._running:
-            return
-        for task in self._running.values():
+        tasks = set(self._running.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._running.clear()  # those that had not begun
