@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ezgraph.cli import main
+from ezgraph.stores.sqlite import SQLiteStore
 
 ROOT = Path(__file__).parent.parent
 CLAIMS = str(ROOT / "examples" / "claims.py")
@@ -83,7 +84,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run(*arguments: str, stdin: bytes = b"", encoding: str = "utf-8") -> subprocess.CompletedProcess[bytes]:
     """`python -m ezgraph` as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ezgraph", *arguments],
@@ -91,7 +92,7 @@ def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
         capture_output=True,
         check=False,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
     )
 
 
@@ -476,3 +477,23 @@ def test_importing_the_library_loads_no_command_line_and_no_asyncio() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60
     )
     assert done.stdout == "[]\n"
+
+
+def test_m2_a_terminal_that_lacks_a_letter_gets_its_number(folder: Path) -> None:
+    """ASCII, as where no locale is set: what is shown is text all the same, and no traceback."""
+    with SQLiteStore(folder / "kept.db") as store:
+        head = {"cursor": "Intake"}
+        store.add(
+            {
+                "caf\N{LATIN SMALL LETTER E WITH ACUTE}": {
+                    "format": 1,
+                    "graph": "g",
+                    "version": 1,
+                    "revision": 1,
+                    "head": head,
+                }
+            }
+        )
+    told = run("sessions", "list", "kept.db", encoding="ascii")
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert told.stdout.startswith(b"caf\\xe9\tg\t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -286,6 +287,20 @@ def test_l5_a_renamed_node_without_a_version_is_one_error_that_lists_all(saved: 
     with pytest.raises(CorruptSession) as caught:
         app.load("opened")
     assert {path for path, _ in caught.value.problems} == AFFECTED
+
+
+def test_l5_a_deploy_that_renamed_many_nodes_is_told_of_each() -> None:
+    """FIELD V1: one error lists every name, however many there are."""
+    names = [f"Stage{number}" for number in range(40)]
+    graph = Graph("bills", entry=Desk3).stages(Approval, Settle3).workers(Scale, Measure3)
+    store = MemoryStore()
+    app = graph.join((Scale, Measure3), to=Settle3).compile(store=store)
+    document = {"format": 1, "graph": "bills", "version": 1, "revision": 1, "head": {"cursor": "Approval"}}
+    store.add({"s": document | {"cells": {name: {} for name in names}}})
+    with pytest.raises(CorruptSession) as caught:
+        app.load("s")
+    assert [path for path, _ in caught.value.problems] == [f"$.cells.{name}" for name in names]
+    assert [*dict.fromkeys(re.findall(r"\bStage\d+\b", str(caught.value)))] == names
 
 
 @pytest.mark.parametrize("problem", ["raises", "gives a list", "gives nothing"])

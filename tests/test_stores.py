@@ -9,9 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -506,28 +506,42 @@ def test_l6_nothing_of_pruned_sessions_is_left(path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM part").fetchall() == [(0,)]
 
 
-def test_l1_of_a_group_only_what_cannot_be_written_fails(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "sizes", "failed"),
+    [
+        (OSError("no room for this one"), [1, 4, 1, 1, 1, 1], [OSError, None, None, OSError]),
+        (StoreUnavailable("claims.db", "the disk is full"), [1, 4], [StoreUnavailable] * 4),
+    ],
+)
+def test_l1_of_a_group_only_what_cannot_be_written_fails(wrong: Exception, sizes: Any, failed: Any) -> None:
+    """What the file refuses is told to all at once: asking again for each would wait as often."""
+    tried: list[int] = []
+    writing, going_on = threading.Event(), threading.Event()
+
     def write(writes: Sequence[Write]) -> list[Refusal | None]:
-        if len(writes) > 1:
-            time.sleep(0.01)
-        for one in writes:
-            if one.after.id == "bad":
-                raise OSError("no room for this one")
+        tried.append(len(writes))
+        writing.set()
+        assert going_on.wait(10)
+        if any(one.after.id == "bad" for one in writes):
+            raise wrong
         return [None for _ in writes]
 
-    async def commits() -> list[BaseException | None]:
+    async def commits() -> list[type[BaseException] | None]:
         group = Group(write)
-        given = [
-            Write(Session(name, "claims", 1, Head("Intake")), CODEC, Changes([], []), 0.0, 0)
+        first, *others = (
+            group.take(Write(Session(name, "claims", 1, Head("Intake")), CODEC, Changes([], []), 0.0, 0))
             for name in ("a", "bad", "b", "c", "bad")
-        ]
-        taken = [one for write in given if (one := group.take(write)) is not None]
-        told = await asyncio.gather(*taken, return_exceptions=True)
+            if name == "a" or writing.wait(10)
+        )
+        going_on.set()
+        assert first is not None
+        await first
+        told = await asyncio.gather(*[one for one in others if one is not None], return_exceptions=True)
         group.close()
-        return list(told)
+        return [None if one is None else type(one) for one in told]
 
-    told = asyncio.run(commits())
-    assert [type(one) for one in told] == [type(None), OSError, type(None), type(None), OSError]
+    assert asyncio.run(commits()) == failed
+    assert tried == sizes
 
 
 @pytest.mark.parametrize("kept_open", ["memory", "SQLite"])
@@ -598,9 +612,15 @@ def test_l4_what_is_no_json_of_ours_is_not_added(path: Path, store: str, part: s
         kept.close()
 
 
-@pytest.mark.parametrize("given", [{"limit": -1}, {"limit": 10**20}, {"idle": -1.0}, {"idle": float("nan")}])
+QUERIES: list[dict[str, Any]] = [
+    *({"limit": wrong} for wrong in (-1, 10**20, "3", 2.5, True)),
+    *({"idle": wrong} for wrong in (-1.0, float("nan"), "x", timedelta(1))),
+]
+
+
+@pytest.mark.parametrize("given", QUERIES)
 def test_m2_a_query_that_counts_nothing_is_told(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="pass a number, 0 or more"):
+    with pytest.raises(InvalidInput, match=r"pass a (whole )?number, 0 or more"):
         Query(**given)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from io import TextIOWrapper
 
 from ezgraph.cli.chatting import DEFAULT_SESSION, chat
 from ezgraph.cli.sessions import add_sessions, migrate
@@ -30,6 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
         SystemExit: The arguments are wrong (code 2), or ask for help (code 0).
     """
     given = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack what a customer wrote
     try:
         code: int = given.run(given)
         sys.stdout.flush()

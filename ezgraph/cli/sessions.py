@@ -7,7 +7,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -53,7 +53,7 @@ def add_sessions(commands: Any) -> None:
             _add_query(command)
         if name == "prune":
             command.add_argument("--all", action="store_true", help="needed where nothing else says which")
-        command.set_defaults(run=_with_archive(run if run is _import else _of_some(run)))
+        command.set_defaults(run=_with(_archive if run is _import else _filled, run))
 
 
 def _add_query(command: ArgumentParser) -> None:
@@ -83,9 +83,9 @@ def _query(given: Namespace) -> Query:
 Command = Callable[[Archive, Namespace], int]
 
 
-def _with_archive(run: Command) -> Callable[[Namespace], int]:
+def _with(opened: Callable[[str], AbstractContextManager[Archive]], run: Command) -> Callable[[Namespace], int]:
     def command(given: Namespace) -> int:
-        with _archive(given.store) as archive:
+        with opened(given.store) as archive:
             return run(archive, given)
 
     return command
@@ -101,16 +101,14 @@ def _archive(where: str) -> Iterator[Archive]:
             yield store
 
 
-def _of_some(run: Command) -> Command:
-    """A command on sessions that are there already: it makes no file."""
-
-    def command(archive: Archive, given: Namespace) -> int:
+@contextmanager
+def _filled(where: str) -> Iterator[Archive]:
+    """The same, for who asks about sessions that are there already: it makes no file."""
+    with _archive(where) as archive:
         if isinstance(archive, SQLiteStore) and not Path(archive.path).exists():
             told = "name a SQLite file, or module:name of a compiled graph."
             raise Refused(f"there is no file {archive.path}: {told}")
-        return run(archive, given)
-
-    return command
+        yield archive
 
 
 def _now(answer: Answer | Awaitable[Answer]) -> Answer:

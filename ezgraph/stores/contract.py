@@ -42,8 +42,10 @@ class Entry:
 
 
 def _is_countable(_: object, attribute: Attribute[Any], given: Any) -> None:
-    if given is not None and not 0 <= given < 2**62:
-        raise InvalidInput("", f"Query({attribute.name}={given!r}): pass a number, 0 or more.")
+    whole = attribute.name == "limit"
+    if given is not None and (type(given) not in ((int,) if whole else (int, float)) or not 0 <= given < 2**62):
+        number = "a whole number" if whole else "a number"
+        raise InvalidInput("", f"Query({attribute.name}={given!r}): pass {number}, 0 or more.")
 
 
 @final

@@ -10,54 +10,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike, fsdecode, fspath
 from threading import Lock
 from time import time
-from typing import Any, Final, NamedTuple, Self, TypeVar, final, get_args
+from typing import NamedTuple, Self, TypeVar, final, get_args
 
-from ezgraph.algebra.scheduling import standing
-from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
+from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, SessionExists
 from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query
-from ezgraph.stores.file import KINDS, SQLiteFile, Sync, transaction
+from ezgraph.stores.file import SQLiteFile, Sync, transaction
 from ezgraph.stores.group import Group, Refusal, Write
-from ezgraph.stores.parts import (
-    Document,
-    Drop,
-    Part,
-    Summary,
-    Unreadable,
-    document_of,
-    parts_of,
-    summary_of,
-    written_as_json,
-)
+from ezgraph.stores.parts import Document, Part, Summary, Unreadable, document_of, parts_of, summary_of, written_as_json
+from ezgraph.stores.rows import Stored, forgotten, inserted, is_as_kept, listed, older, rewrite, stored, written
 
 Answer = TypeVar("Answer")
-
-_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated, head"
-_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
-_UPDATE: Final = """
-    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?, head = coalesce(?, head)
-    WHERE key = ? AND id = ? AND revision = ? AND version = ?
-"""
-_UPGRADE: Final = """
-    UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ?, head = ? WHERE key = ?
-"""
-_STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
-_HEAD: Final = "SELECT key, graph, version, revision, updated, head FROM session WHERE id = ?"
-_LISTED: Final = """
-    SELECT id, graph, CAST(version AS INTEGER), CAST(revision AS INTEGER), cursor, status,
-        max(0.0, min(CAST(created AS REAL), 253402300799.0)), max(0.0, min(CAST(updated AS REAL), 253402300799.0))
-    FROM session
-"""  # whoever wrote the file: no time outside of what a `datetime` holds
-_PARTS: Final = "SELECT kind, name, at, body FROM part WHERE session = ? ORDER BY kind, name, at"
-_PUT: Final = """
-    INSERT INTO part VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (session, kind, name, at) DO UPDATE SET body = excluded.body
-"""
-_DROP: Final = "DELETE FROM part WHERE session = ? AND kind = ?"
-_DROP_NAMED: Final = f"{_DROP} AND name = ? AND at >= ?"
-_FORGET: Final = "DELETE FROM part WHERE session = ?"
-_CODES: Final[Mapping[str, int]] = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class _Kept(NamedTuple):
@@ -137,17 +101,15 @@ class SQLiteStore:
         """
         kept = self._kept.get(session)
 
-        def read(connection: sqlite3.Connection) -> Session | _Stored | None:
+        def read(connection: sqlite3.Connection) -> Session | Stored | None:
             """What is kept in memory, where the file has nothing newer."""
-            if kept and kept.codec is codec:
-                found = connection.execute(_STAMP, (session,)).fetchone()
-                if found == (codec.version, kept.session.revision, kept.updated):
-                    return kept.session
+            if kept and kept.codec is codec and is_as_kept(connection, kept.session, codec.version, kept.updated):
+                return kept.session
             with transaction(connection, "DEFERRED"):
-                return _stored(connection, session)
+                return stored(connection, session)
 
         found = self._ask(self._reads, session, read)
-        if not isinstance(found, _Stored):
+        if not isinstance(found, Stored):
             return found
         made = codec.loaded(session, found.parts, store=self.path, **found.head)
         self._remember(made, codec, found.updated, found.key)
@@ -177,7 +139,7 @@ class SQLiteStore:
 
         def together(connection: sqlite3.Connection) -> list[int | Refusal]:
             with transaction(connection):
-                return [_written(connection, write, self.path) for write in writes]
+                return [written(connection, write, self.path) for write in writes]
 
         refused: list[Refusal | None] = []
         done = self._ask(self._writes, writes[0].after.id, together)
@@ -204,9 +166,9 @@ class SQLiteStore:
             CorruptSession: It is not JSON of ours.
         """
 
-        def read(connection: sqlite3.Connection) -> _Stored | None:
+        def read(connection: sqlite3.Connection) -> Stored | None:
             with transaction(connection, "DEFERRED"):
-                return _stored(connection, session)
+                return stored(connection, session)
 
         found = self._ask(self._reads, session, read)
         if found is None:
@@ -237,11 +199,8 @@ class SQLiteStore:
         def insert(connection: sqlite3.Connection) -> None:
             with transaction(connection):
                 for session, (summary, parts) in made.items():
-                    head, others = _apart(parts)
-                    row = connection.execute(_INSERT, (session, *summary, now, now, head))
-                    if row.rowcount != 1:
+                    if not inserted(connection, session, summary, parts, now):
                         raise SessionExists(self.path, session)
-                    _put(connection, row.lastrowid, others)
 
         self._ask(self._writes, next(iter(made), ""), insert)
 
@@ -261,9 +220,9 @@ class SQLiteStore:
         return next(iter(self._entries("id = ?", (session,), session)), None)
 
     def _entries(self, where: str, given: tuple[object, ...], session: str) -> list[Entry]:
-        asked, now = f"{_LISTED} WHERE {where}", self._clock()
-        rows = self._ask(self._reads, session, lambda connection: connection.execute(asked, given).fetchall())
-        return [Entry(*map(_text, (*row, now - row[-1]))) for row in rows]
+        now = self._clock()
+        rows = self._ask(self._reads, session, lambda connection: listed(connection, where, given))
+        return [Entry(*(*row, now - row[-1])) for row in rows]
 
     def _condition(self, query: Query) -> tuple[str, tuple[object, ...]]:
         """What stands behind WHERE for a query, and its values."""
@@ -290,10 +249,7 @@ class SQLiteStore:
     def _delete(self, where: str, given: tuple[object, ...], session: str) -> int:
         def forget(connection: sqlite3.Connection) -> int:
             with transaction(connection):
-                found = connection.execute(f"SELECT key FROM session WHERE {where}", given).fetchall()  # noqa: S608  our own words
-                connection.executemany(_FORGET, found)
-                connection.executemany("DELETE FROM session WHERE key = ?", found)
-                return len(found)
+                return forgotten(connection, where, given)
 
         return self._ask(self._writes, session, forget)
 
@@ -302,14 +258,11 @@ class SQLiteStore:
 
         def bring(connection: sqlite3.Connection) -> list[str]:
             with transaction(connection):
-                older = connection.execute(
-                    "SELECT id FROM session WHERE graph = ? AND version <> ? ORDER BY id", (codec.graph, codec.version)
-                ).fetchall()
-                ids = [_text(id_) for (id_,) in older]
+                ids = older(connection, codec)
                 for session in ids:
-                    if found := _stored(connection, session):
+                    if found := stored(connection, session):
                         made = codec.loaded(session, found.parts, store=self.path, **found.head)
-                        _rewrite(connection, found.key, made, codec, found.updated)
+                        rewrite(connection, found.key, made, codec, found.updated)
                 return ids
 
         return self._ask(self._writes, "", bring)
@@ -338,97 +291,3 @@ class SQLiteStore:
             return file.ask(question)
         except UnicodeEncodeError:
             raise InvalidInput(session, f"the session id {session!a} is not text that UTF-8 can encode.") from None
-
-
-class _Stored(NamedTuple):
-    """A session as it stands in the file."""
-
-    key: int
-    updated: float
-    head: dict[str, object]
-    parts: list[tuple[object, object, object, object]]
-
-
-def _stored(connection: sqlite3.Connection, session: str) -> _Stored | None:
-    """A session as it stands in the file, read inside a transaction."""
-    found = connection.execute(_HEAD, (session,)).fetchone()
-    if found is None:
-        return None
-    key, graph, version, revision, updated, head = found
-    rows = connection.execute(_PARTS, (key,)).fetchall()
-    parts = [(_kind(kind), _text(name), at, body) for kind, name, at, body in rows]
-    if head is not None:
-        parts.append(("head", "", 0, head))
-    return _Stored(key, updated, {"graph": _text(graph), "version": version, "revision": revision}, parts)
-
-
-def _written(connection: sqlite3.Connection, write: Write, path: str) -> int | Refusal:
-    """Write one commit and give the session's key, or say why not."""
-    after, codec, changes, now, key = write
-    before = after.revision - 1
-    if before == 0:
-        head, puts = _apart(changes.puts)
-        stands = (after.revision, after.head.cursor, standing(after), now, now, head)
-        made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands))
-        if made.rowcount == 1:
-            _put(connection, made.lastrowid, puts)
-            return made.lastrowid or 0
-    elif key and _is_updated(connection, key, write):
-        return key
-    found = connection.execute(_HEAD, (after.id,)).fetchone()
-    if found is None or found[3] != before:
-        return RevisionConflict(after.id, before, found[3] if found else 0)
-    key, stored = int(found[0]), found[2]
-    if type(stored) is int and stored > codec.version:
-        return VersionMismatch(path, after.id, stored=stored, version=codec.version)
-    if not _is_updated(connection, key, write):
-        _rewrite(connection, key, after, codec, now)  # another version of the graph wrote it
-    return key
-
-
-def _is_updated(connection: sqlite3.Connection, key: int, write: Write) -> bool:
-    """Whether the session's row was as the commit builds on it; then its parts are changed."""
-    after, codec, changes, now, _ = write
-    head, puts = _apart(changes.puts)
-    stands = (after.revision, after.head.cursor, standing(after), now, head)
-    if connection.execute(_UPDATE, (*stands, key, after.id, after.revision - 1, codec.version)).rowcount != 1:
-        return False
-    _drop(connection, key, changes.drops)
-    _put(connection, key, puts)
-    return True
-
-
-def _rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: Codec, now: float) -> None:
-    """Write a session whole, as this version of its graph has it."""
-    head, puts = _apart([*parts_of(codec.document(session))])
-    stands = (session.revision, session.head.cursor, standing(session), now, head)
-    connection.execute(_UPGRADE, (codec.version, *stands, key))
-    connection.execute(_FORGET, (key,))
-    _put(connection, key, puts)
-
-
-def _apart(puts: Sequence[Part]) -> tuple[str | None, Sequence[Part]]:
-    """The head's body, where it is among them, which stands in the session's row; and the others."""
-    return (puts[0].body, puts[1:]) if puts and puts[0].kind == "head" else (None, puts)
-
-
-def _drop(connection: sqlite3.Connection, key: int, drops: Sequence[Drop]) -> None:
-    if drops:
-        coded = [(key, _CODES[kind], name, at) for kind, name, at in drops]
-        connection.executemany(_DROP, [drop[:2] for drop in coded if drop[2] is None])
-        connection.executemany(_DROP_NAMED, [drop for drop in coded if drop[2] is not None])
-
-
-def _put(connection: sqlite3.Connection, key: int | None, parts: Sequence[Part]) -> None:
-    if parts:
-        connection.executemany(_PUT, [(key, _CODES[kind], name, at, body) for kind, name, at, body in parts])
-
-
-def _kind(code: object) -> object:
-    """What a number in the file stands for; the codec refuses what is none."""
-    return KINDS[code] if type(code) is int and 0 <= code < len(KINDS) else _text(code)
-
-
-def _text(value: object) -> Any:
-    """Text as it stands in the file, which may not be ours; the codec refuses what is none."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
