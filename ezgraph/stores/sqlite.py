@@ -222,7 +222,7 @@ class SQLiteStore:
     def _entries(self, where: str, given: tuple[object, ...], session: str) -> list[Entry]:
         now = self._clock()
         rows = self._ask(self._reads, session, lambda connection: listed(connection, where, given))
-        return [Entry(*(*row, now - row[-1])) for row in rows]
+        return [Entry(*[*row, now - row[-1]]) for row in rows]
 
     def _condition(self, query: Query) -> tuple[str, tuple[object, ...]]:
         """What stands behind WHERE for a query, and its values."""
