@@ -114,6 +114,8 @@ class Session(Struct, frozen=True, eq=False, gc=False):
         series: The same for workers that ran once for each item: their outputs in input order.  Rule E6.
         errors: The error log, outside equality.
         journal: What unfinished steps have done so far, by place; outside equality, and empty for readers.  Rule F2.
+        incarnation: Tells it from other sessions that had its id, and were deleted; outside equality, and the store's
+            own where the session came from elsewhere.  Rule L2.
     """
 
     id: str
@@ -129,11 +131,13 @@ class Session(Struct, frozen=True, eq=False, gc=False):
     series: Mapping[str, tuple[object, ...]] = {}
     errors: tuple[ErrorRecord, ...] = ()
     journal: Mapping[Place, tuple[Note, ...]] = {}
+    incarnation: int = 0
 
     def __eq__(self, other: object) -> bool:
         """Equal where what they hold is.
 
-        Revision, run numbers, generation, step limit, error log and journal count commits and tries.  Rules G4, L7.
+        Revision, run numbers, generation, step limit, error log and journal count commits and tries, and an incarnation
+        names a life.  Rules G4, L7.
         """
         if not isinstance(other, Session):
             return NotImplemented
@@ -255,6 +259,7 @@ def apply(session: Session, delta: Delta) -> Session:  # noqa: C901  an arm for 
         series,
         session.errors + delta.errors if delta.errors else session.errors,
         _journal_after(session.journal, delta) if session.journal or delta.notes or delta.forgets else session.journal,
+        session.incarnation,
     )
 
 

@@ -93,7 +93,7 @@ class PartStore:
 
     async def commit(self, after: Session, delta: Delta, codec: Codec, /) -> None:
         await Await()
-        drops, puts = codec.changes(after, delta)
+        drops, puts, _ = codec.changes(after, delta)
         self.life.point("before commit")
         self.life.check()
         revision, parts = self.parts.get(after.id, (0, {}))

@@ -309,6 +309,37 @@ def law_what_is_deleted_leaves_nothing(opened: Opener) -> None:
         assert now(store.find(Query())) == []
 
 
+def law_a_late_commit_never_reaches_a_session_begun_anew(opened: Opener) -> None:
+    """Rule L2: begun again, or back from a backup, at the very revision that the late commit builds on."""
+    with opened() as store, opened() as other:
+        for session in ("begun", "added", "copied"):
+            life = Session(session, "claims", 0, Head(""), incarnation=1)
+            late = commit(store, life, following(None, "late", session))
+            document = now(other.export(session))
+            assert load(store, session) == late
+            assert now(other.delete(session)) is True
+            with pytest.raises(RevisionConflict, match=r"the store has 0. The session was deleted meanwhile; nothing"):
+                commit(store, late, following(late, "late", session))
+            assert load(other, session) is None
+            if session == "begun":
+                commit(other, replace(life, incarnation=2), following(None, "anew", session))
+            elif session == "added":
+                now(other.add({session: document}))
+            else:
+                now(other.add({"backup": document}))
+                now(other.copy("backup", session))
+            anew = now(other.export(session))
+            with pytest.raises(RevisionConflict, match="was deleted meanwhile, and begun anew; nothing") as caught:
+                commit(store, late, following(late, "late", session))
+            assert (caught.value.session, caught.value.expected, caught.value.found) == (session, 1, 1)
+            assert now(store.export(session)) == anew
+            found = load(store, session)
+            assert found is not None
+            commit(store, found, following(found, "on", session))
+            with pytest.raises(RevisionConflict):
+                commit(store, replace(late, revision=2), following(replace(late, revision=2), "late", session))
+
+
 LAWS: tuple[Callable[[Opener], Any], ...] = (
     law_an_unknown_session_is_none,
     law_a_taken_revision_is_a_conflict_and_changes_nothing,
@@ -321,5 +352,6 @@ LAWS: tuple[Callable[[Opener], Any], ...] = (
     law_what_is_no_document_is_not_added,
     law_sessions_are_found_by_what_they_are,
     law_what_is_deleted_leaves_nothing,
+    law_a_late_commit_never_reaches_a_session_begun_anew,
 )
 """Those that need nothing drawn."""

@@ -37,7 +37,7 @@ from ezgraph.session import CONTEXT, Delta, ErrorRecord, Head, Session, apply
 from ezgraph.shapes import flaws
 from ezgraph.stores import parts as parts_module
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.parts import Drop, Part, parts_of
+from ezgraph.stores.parts import UNCOUNTED, Drop, Part, parts_of
 
 slow = settings(
     max_examples=50,
@@ -105,11 +105,12 @@ def test_l4_a_session_loads_as_the_fold_of_its_deltas(drawn: Any) -> None:
     made = Session("c-17", "claims", 0, Head(""))
     for delta in deltas:
         made = apply(made, delta)
-        drops, puts = of.codec.changes(made, delta)
+        drops, puts, count = of.codec.changes(made, delta)
         for kind, name, at in drops:
             for key in [key for key in parts if key[0] == kind and name in (None, key[1]) and key[2] >= at]:
                 del parts[key]
         parts |= {part[:3]: part for part in puts}
+        assert count == sum(kind not in UNCOUNTED for kind, *_ in parts)
     document = of.codec.document(session)
     assert {part[:3]: part for part in parts_of(document)} == parts
     for again in (stored(of.codec, session, parts.values()), read(of.codec, document)):
@@ -174,7 +175,7 @@ def test_l4_text_is_plain_and_deterministic() -> None:
 def test_l6_a_step_writes_what_it_adds_and_no_more() -> None:
     codec = codec_of(int)
     before = session_of(histories={"default": History([user("hi")] * 1000)}, usage={"Intake": Usage(1)})
-    assert codec.changes(before, Delta("c-17", "claims", 2)) == ([], [])
+    assert codec.changes(before, Delta("c-17", "claims", 2)) == ([], [], 1001)
     delta = Delta(
         "c-17", "claims", 2, messages={"default": Addition((user("ho"),), drop=1)}, usage={"Intake": Usage(0, 2)}
     )
@@ -184,6 +185,7 @@ def test_l6_a_step_writes_what_it_adds_and_no_more() -> None:
             Part("usage", "Intake", 0, '{"input_tokens":1,"output_tokens":2}'),
             Part("message", "default", 999, '{"role":"user","text":"ho"}'),
         ],
+        1001,
     )
 
 
@@ -406,7 +408,7 @@ def test_l6_what_a_delta_takes_away_is_taken_from_the_parts() -> None:
         Delta("c-17", "claims", 10, forgets=True),
     ):
         after = apply(session, delta)
-        drops, puts = codec.changes(after, delta)
+        drops, puts, _ = codec.changes(after, delta)
         parts = {part[:3]: part.body for part in parts_of(document)}
         for kind, name, at in drops:
             parts = {

@@ -100,7 +100,7 @@ PLANS: Final = {shape: _plan(shape) for shape in ("stage", "ends", "cancel", "jo
 
 
 def opened(plan: Plan, items: int) -> Session:
-    session = begun(new_session(plan, "s"), None if plan.is_job else user("hi"), 25)
+    session = begun(new_session(plan, "s", 0), None if plan.is_job else user("hi"), 25)
     (step,) = ready(plan, session)
     if plan.is_job:
         return after(plan, session, step, outcome(step))
@@ -224,7 +224,7 @@ def test_e4_states_are_merged_in_dispatch_order_whatever_ends_first(order: tuple
 
 def test_e9_a_gather_is_one_deeper_than_its_deepest_item() -> None:
     plan = PLANS["stage"]
-    session = begun(new_session(plan, "s"), user("hi"), 2)
+    session = begun(new_session(plan, "s", 0), user("hi"), 2)
     (step,) = ready(plan, session)
     session = after(plan, session, step, Published(scatter(First, [1, 2]), {}, {}))
     while steps := ready(plan, session):
@@ -242,7 +242,7 @@ def test_e9_a_gather_is_one_deeper_than_its_deepest_item() -> None:
 def test_e9_the_limit_holds_nothing_that_a_failure_has_cancelled(shape: str, waiting: dict[str, int]) -> None:
     """Rules E5, E9: under `cancel_siblings` it is the failed branch that the others wait for, and no larger limit."""
     plan = PLANS[shape]
-    session = begun(new_session(plan, "s"), user("hi"), 2)
+    session = begun(new_session(plan, "s", 0), user("hi"), 2)
     (step,) = ready(plan, session)
     session = after(plan, session, step, Published(scatter(First, [1, 2]), {}, {}))
     first, second = ready(plan, session)
@@ -267,7 +267,7 @@ def test_a8_a_stage_that_continues_is_no_scatter() -> None:
     plan = PLANS["job"]
     assert opened(plan, 0).activation is not None
     assert items_of(Activation(1, "Split", ("First",), 1)) == 0
-    session = begun(new_session(PLANS["stage"], "s"), user("hi"), 25)
+    session = begun(new_session(PLANS["stage"], "s", 0), user("hi"), 25)
     (step,) = ready(PLANS["stage"], session)
     assert after(PLANS["stage"], session, step, Published(CONTINUE, {}, {})).activation is None
 

@@ -216,7 +216,7 @@ def settled(on: Plan, session: Session, step: Step, outcome: Outcome) -> Session
 
 
 def started(on: Plan, step_limit: int = 25) -> Session:
-    return begun(new_session(on, "s"), user("hi"), step_limit)
+    return begun(new_session(on, "s", 0), user("hi"), step_limit)
 
 
 def opened(on: Plan, declared: Declared, roots: Sequence[str], *, step_limit: int = 25) -> Session:

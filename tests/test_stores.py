@@ -529,7 +529,7 @@ def test_l1_of_a_group_only_what_cannot_be_written_fails(wrong: Exception, sizes
     async def commits() -> list[type[BaseException] | None]:
         group = Group(write)
         first, *others = (
-            group.take(Write(Session(name, "claims", 1, Head("Intake")), CODEC, Changes([], []), 0.0, 0))
+            group.take(Write(Session(name, "claims", 1, Head("Intake")), CODEC, Changes([], [], 0), 0.0, 0))
             for name in ("a", "bad", "b", "c", "bad")
             if name == "a" or writing.wait(10)
         )

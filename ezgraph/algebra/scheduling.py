@@ -37,9 +37,9 @@ class Step(Struct, frozen=True, gc=False):
         return self.node, self.item
 
 
-def new_session(plan: Plan, session: str) -> Session:
-    """A session that nothing has been committed to."""
-    return Session(session, plan.graph, 0, Head(plan.entry))
+def new_session(plan: Plan, session: str, incarnation: int) -> Session:
+    """A session that nothing has been committed to; no other that ever had its id is of this incarnation.  Rule L2."""
+    return Session(session, plan.graph, 0, Head(plan.entry), incarnation=incarnation)
 
 
 def begun(session: Session, message: Message | None, step_limit: int) -> Session:

@@ -115,18 +115,24 @@ class BranchFailed(CallerError):
 
 
 class RevisionConflict(CallerError):
-    """Another writer committed to the session first; this commit changed nothing.  Rule L2.
+    """Another writer committed to the session first, or deleted it; this commit changed nothing.  Rule L2.
 
     Attributes:
         expected: The revision this turn built on.
-        found: The revision the store has, if it is known.
+        found: The revision the store has, if it is known.  Not a later one: of a session that was begun anew.
     """
 
     def __init__(self, session: str, expected: int, found: int | None) -> None:
         self.expected, self.found = expected, found
         now = "a later one" if found is None else str(found)
+        if found is None or found > expected:
+            why = "Another turn committed first"
+        elif found:
+            why = "The session was deleted meanwhile, and begun anew"
+        else:
+            why = "The session was deleted meanwhile"
         super().__init__(
             session,
             f"session {session!r}: this turn built on revision {expected}, and the store has {now}. "
-            "Another turn committed first; nothing of this step was written. Call again.",
+            f"{why}; nothing of this step was written. Call again.",
         )

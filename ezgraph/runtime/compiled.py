@@ -50,7 +50,7 @@ from ezgraph.runtime.given import (
 from ezgraph.runtime.stream import Stream
 from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, check_session, unshared
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.contract import Archive, Query, Store
+from ezgraph.stores.contract import Archive, Query, Store, new_incarnation
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.migrations import Steps
 
@@ -156,7 +156,7 @@ class CompiledGraph:
         check_session(session)
         check_positive("step_limit", step_limit)
         incoming = None if message is None else as_message(message)
-        stored = await self._executor.load(session) or new_session(self.plan, session)
+        stored = await self._executor.load(session) or new_session(self.plan, session, new_incarnation())
         delta = await self._restoring(stored)
         found = stored if delta is None else apply(stored, delta)
         if left := work_left(self.plan, found):

@@ -104,7 +104,7 @@ class Codec:
             cut.drops.append(Drop("note"))
         if delta.notes:
             _cut_notes(cut, after, delta)
-        return Changes(cut.drops, cut.puts)
+        return Changes(cut.drops, cut.puts, form.count_of(after))
 
     def document(self, session: Session) -> Document:
         """A whole session as plain JSON, without its id."""

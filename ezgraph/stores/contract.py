@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from os import urandom
 from typing import Any, Protocol, final
 
 from attrs import Attribute, field, frozen
@@ -11,6 +12,11 @@ from ezgraph.errors import InvalidInput
 from ezgraph.session import Delta, Session, Standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.parts import Document
+
+
+def new_incarnation() -> int:
+    """A number for a session that begins here: of no other, in whatever process, that had or will have its id."""
+    return int.from_bytes(urandom(7), "big")
 
 
 @final
@@ -84,12 +90,12 @@ class Store(Protocol):
     """Keeps sessions of any number of graphs: what a graph runs on.
 
     A method answers at once or returns an awaitable, as a handler may.  Laws: a session loads as the fold of its
-    committed deltas; a commit that does not build on the session's last revision raises `RevisionConflict` and changes
-    nothing; a commit is whole or not there.
+    committed deltas; a commit that does not build on the last revision of the session, of the same incarnation, raises
+    `RevisionConflict` and changes nothing; a commit is whole or not there.
     """
 
     def load(self, session: str, codec: Codec, /) -> Session | Awaitable[Session | None] | None:
-        """The session, or None where nothing was ever committed.
+        """The session, of the incarnation that it was begun as, or None where nothing was ever committed.
 
         Raises:
             CorruptSession: What is stored does not load as what the graph declares.  Rule L4.
@@ -101,6 +107,8 @@ class Store(Protocol):
     def commit(self, after: Session, delta: Delta, codec: Codec, /) -> Awaitable[None] | None:
         """Add `delta` to its session, durably, if `delta.revision` is one more than the stored revision.
 
+        And if what is stored is of the same incarnation as `after`.
+
         A session that an older version of the graph wrote is written whole, as `after` has it.
 
         Args:
@@ -109,7 +117,7 @@ class Store(Protocol):
             codec: How the graph's values become bytes.
 
         Raises:
-            RevisionConflict: Another commit came first.  Nothing was written.
+            RevisionConflict: Another commit came first, or the session was deleted.  Nothing was written.
             StateTypeError: The delta holds what could not be loaded again, or too much.  Nothing was written.
             StoreError: The store cannot be written.  Nothing was written.
         """
@@ -141,6 +149,8 @@ class Archive(Store, Protocol):
 
     def add(self, documents: Mapping[str, Document], /) -> Awaitable[None] | None:
         """Keep sessions that were exported, by ids that are free; all of them or none.  A load judges what is in them.
+
+        Each is of a new incarnation: no turn that began before goes on in it.
 
         Raises:
             SessionExists: An id is taken.

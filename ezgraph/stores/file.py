@@ -14,11 +14,12 @@ from typing import Final, Literal, TypeAlias, TypeVar, final
 from weakref import finalize
 
 from ezgraph.errors import ForeignFile, StoreUnavailable
+from ezgraph.stores.place import Identity, Place, check_log, forget_log, identity, log_of
 
 APPLICATION_ID: Final = 0x657A6772
 """Marks a SQLite file as ours ("ezgr"), at byte 68 of its header."""
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """The number of the file's layout, SQLite's user_version, at byte 60 of its header."""
 
 Sync: TypeAlias = Literal["commit", "process"]
@@ -63,7 +64,9 @@ _CREATE: Final = f"""
         status TEXT NOT NULL,
         created REAL NOT NULL,
         updated REAL NOT NULL,
-        head TEXT  -- the part that nearly every step writes
+        head TEXT,  -- the part that nearly every step writes
+        incarnation INTEGER NOT NULL,  -- of no other session that had this id
+        parts INTEGER NOT NULL  -- how many it has, but for limits
     );
     CREATE INDEX session_status ON session (graph, status);
     CREATE TABLE part (
@@ -78,7 +81,7 @@ _CREATE: Final = f"""
     PRAGMA user_version = {SCHEMA};
 """
 
-_OPEN: Final = Counter[tuple[int, int] | None]()
+_OPEN: Final = Counter[Identity | None]()
 _OPENING: Final = RLock()  # the garbage collector may close a file meanwhile
 """The files that this process has open, by device and inode, and who may open one.
 
@@ -120,7 +123,23 @@ class SQLiteFile:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._leave: Callable[[], object] | None = None
+        self._place: Place | None = None
         self._closed = False
+
+    def write(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """As `ask`, of what changes the file: in one transaction, once it is sure to be found again.
+
+        Raises:
+            StoreUnavailable: The file or its log was moved, deleted, replaced or cut off while it was open.
+        """
+
+        def writing(connection: sqlite3.Connection) -> Answer:
+            if self._place is not None:
+                self._place.check(connection)
+            with transaction(connection):
+                return question(connection)
+
+        return self.ask(writing)
 
     def ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """What a question put to the file answers.
@@ -138,6 +157,8 @@ class SQLiteFile:
                 return question(self._connection)
             except sqlite3.Error as error:
                 raise self._unavailable(error) from error
+            except UnicodeDecodeError as error:  # the driver's, of what SQLite says of a damaged file
+                raise StoreUnavailable(self.path, f"{self.path} is damaged. {_BROKEN}") from error
 
     def close(self) -> None:
         """Close the file for good."""
@@ -154,16 +175,18 @@ class SQLiteFile:
 
     def _opened(self) -> sqlite3.Connection:
         with _OPENING:
-            if _identity(self.path) not in _OPEN:
+            if identity(self.path) not in _OPEN:
                 self._look()
             connection = sqlite3.connect(
                 self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
-            identity = _identity(self.path)
-            _OPEN[identity] += 1
-        leave = finalize(self, _leave, connection, identity)  # at exit, too: or the log would be left beside the file
+            found = identity(self.path)
+            _OPEN[found] += 1
+        leave = finalize(
+            self, _leave, connection, self.path, found
+        )  # at exit, too: or the log would be left beside the file
         try:
-            self._prepare(connection)
+            self._place = Place(self.path, found, logged=self._prepare(connection) == "wal")
             # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
             connection.text_factory = bytes
         except BaseException:
@@ -194,6 +217,7 @@ class SQLiteFile:
         if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
             raise self._foreign("is not a SQLite file")
         self._judge(int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big"))
+        check_log(self.path)
         deadline = monotonic() + _GLANCE
         while self._is_cut_off():
             if monotonic() > deadline:
@@ -209,7 +233,7 @@ class SQLiteFile:
 
         While another process closes the file, it may look so for an instant.
         """
-        log = Path(f"{self.path}-wal")
+        log = Path(log_of(self.path))
         if log.exists() and log.stat().st_size:  # what the file lacks may be in the log
             return False
         header = self._header()
@@ -226,13 +250,16 @@ class SQLiteFile:
     def _foreign(self, what: str) -> ForeignFile:
         return ForeignFile(self.path, f"{self.path} {what}. It was not touched; name another file.")
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, connection: sqlite3.Connection) -> str:
+        """Make what is not there yet; the mode of the file's journal."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION_ID:
             self._make(connection)
-        if self._mode(connection) == "wal":  # else SQLite's own default, FULL, is the safe one
+        mode = self._mode(connection)
+        if mode == "wal":  # else SQLite's own default, FULL, is the safe one
             connection.execute(f"PRAGMA synchronous = {_LEVELS[self._sync]}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
+        return mode
 
     def _mode(self, connection: sqlite3.Connection) -> str:
         """The journal's mode: WAL, where the file system can.  SQLite itself does not wait here for who has it."""
@@ -266,21 +293,13 @@ class SQLiteFile:
                 self._judge(application, schema)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """The device and inode of a file, under whatever name; None where there is none."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _leave(connection: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
+def _leave(connection: sqlite3.Connection, path: str, found: Identity | None) -> None:
     connection.close()
+    forget_log(path)
     with _OPENING:
-        _OPEN[identity] -= 1
-        if not _OPEN[identity]:
-            del _OPEN[identity]
+        _OPEN[found] -= 1
+        if not _OPEN[found]:
+            del _OPEN[found]
 
 
 @contextmanager

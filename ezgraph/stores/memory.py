@@ -10,12 +10,13 @@ from typing import final
 
 from attrs import define
 from msgspec import json
+from msgspec.structs import replace
 
 from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
 from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.contract import Entry, Query
+from ezgraph.stores.contract import Entry, Query, new_incarnation
 from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of, written_as_json
 
 
@@ -28,6 +29,10 @@ class _Written:
     codec: Codec
     created: float
     updated: float
+
+    @property
+    def incarnation(self) -> int:
+        return self.session.incarnation
 
     def document(self) -> Document:
         return self.codec.document(self.session)
@@ -45,6 +50,7 @@ class _Added:
     of: Document
     created: float
     updated: float
+    incarnation: int
 
     def document(self) -> Document:
         return self.of
@@ -77,7 +83,7 @@ class MemoryStore:
             return None
         if isinstance(found, _Written) and found.codec is codec:
             return found.session
-        return codec.read(session, found.document(), store="memory")
+        return _read(session, found, codec)
 
     def commit(self, after: Session, _delta: Delta, codec: Codec, /) -> None:
         """Keep `after`, if it builds on what is kept.
@@ -90,11 +96,13 @@ class MemoryStore:
         self._lock.acquire()  # a step does this, and `with` would cost twice as much
         try:
             found, before = self._sessions.get(after.id), after.revision - 1
-            if type(found) is _Written and found.codec is codec and found.session.revision == before:
-                found.session, found.updated = after, now
-                return
+            if type(found) is _Written and found.codec is codec:
+                there = found.session
+                if there.revision == before and there.incarnation == after.incarnation:
+                    found.session, found.updated = after, now
+                    return
             kept = None if found is None else found.summary()
-            if before != (kept.revision if kept else 0):
+            if before != (kept.revision if kept else 0) or (found and found.incarnation != after.incarnation):
                 raise RevisionConflict(after.id, before, kept.revision if kept else 0)
             if kept and kept.version > codec.version:
                 raise VersionMismatch("memory", after.id, stored=kept.version, version=codec.version)
@@ -141,7 +149,7 @@ class MemoryStore:
                 check(made)
             except Unreadable as error:
                 raise CorruptSession("memory", session, [(error.path, str(error))]) from None
-            own[session] = _Added(made, now, now)
+            own[session] = _Added(made, now, now, new_incarnation())
         with self._lock:
             for session in own:
                 if session in self._sessions:
@@ -169,10 +177,7 @@ class MemoryStore:
         """Bring every session of the codec's graph to its version, or none; the ids of those that were brought."""
         with self._lock:
             older = [one for one in self._meant(Query(graph=codec.graph)) if one.version != codec.version]
-            made = {
-                one.session: codec.read(one.session, self._sessions[one.session].document(), store="memory")
-                for one in older
-            }
+            made = {one.session: _read(one.session, self._sessions[one.session], codec) for one in older}
             for one in older:
                 self._sessions[one.session] = _Written(made[one.session], codec, one.created, one.updated)
         return [*made]
@@ -184,6 +189,10 @@ class MemoryStore:
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._sessions)} sessions)"
+
+
+def _read(session: str, kept: _Written | _Added, codec: Codec) -> Session:
+    return replace(codec.read(session, kept.document(), store="memory"), incarnation=kept.incarnation)
 
 
 def _entry(session: str, kept: _Written | _Added, now: float) -> Entry:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from msgspec import MsgspecError, json
 
 from ezgraph.algebra.scheduling import standing_of
-from ezgraph.session import Standing
+from ezgraph.session import Session, Standing
 from ezgraph.shapes import MAX_DEPTH
 
 FORMAT: Final = 1
@@ -62,15 +62,19 @@ class Drop(NamedTuple):
 class Changes(NamedTuple):
     """What a step does to the parts of its session: first `drops`, then `puts`, which replace what is there.
 
-    Where the head changes, it is the first of `puts`.
+    Where the head changes, it is the first of `puts`.  Then the session has `total` parts, of those that are counted.
     """
 
     drops: list[Drop]
     puts: list[Part]
+    total: int
 
 
 ALONE: Final = {"head": "head", "limits": "limits", "activation": "activation"}
 """The kinds that a session has once, with their key in the document."""
+
+UNCOUNTED: Final = ("head", "limits")
+"""The kinds that a session may have or not, whatever else it has; of the others a store counts how many there are."""
 
 NAMED: Final = {"cell": "cells", "usage": "usage", "result": "results"}
 """Those that it has once for each name."""
@@ -122,6 +126,21 @@ def place_name(node: Any, item: Any) -> str:
 def encoded(value: Any) -> str:
     """A plain value as JSON text."""
     return json.encode(value).decode()
+
+
+def count_of(session: Session) -> int:
+    """How many parts a session has: what a store says beside them, so that it is seen where one is gone."""
+    opened = session.activation
+    return (
+        len(session.cells)
+        + len(session.usage)
+        + len(session.results)
+        + len(session.errors)
+        + sum(map(len, session.histories.values()))
+        + (len(session.series) + sum(map(len, session.series.values())) if session.series else 0)
+        + (sum(map(len, session.journal.values())) if session.journal else 0)
+        + (0 if opened is None else 1 + len(opened.rows) + len(opened.marks))
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ to parts

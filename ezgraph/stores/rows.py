@@ -10,24 +10,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ezgraph.algebra.scheduling import standing
-from ezgraph.errors import RevisionConflict, VersionMismatch
+from ezgraph.errors import CorruptSession, RevisionConflict, VersionMismatch
 from ezgraph.session import Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.file import KINDS
 from ezgraph.stores.group import Refusal, Write
-from ezgraph.stores.parts import Drop, Part, Summary, parts_of
+from ezgraph.stores.parts import UNCOUNTED, Drop, Part, Summary, count_of, parts_of
 
-_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated, head"
-_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
+_COLUMNS: Final = "graph, version, revision, cursor, status, created, updated, head, incarnation, parts"
+_INSERT: Final = f"INSERT INTO session (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608  our own words
 _UPDATE: Final = """
-    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?, head = coalesce(?, head)
-    WHERE key = ? AND id = ? AND revision = ? AND version = ?
+    UPDATE session SET revision = ?, cursor = ?, status = ?, updated = ?, parts = ?, head = coalesce(?, head)
+    WHERE key = ? AND id = ? AND incarnation = ? AND revision = ? AND version = ?
 """
 _UPGRADE: Final = """
-    UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ?, head = ? WHERE key = ?
+    UPDATE session SET version = ?, revision = ?, cursor = ?, status = ?, updated = ?, head = ?, parts = ? WHERE key = ?
 """
-_STAMP: Final = "SELECT version, revision, updated FROM session WHERE id = ?"
-_HEAD: Final = "SELECT key, graph, version, revision, updated, head FROM session WHERE id = ?"
+_STAMP: Final = "SELECT version, incarnation, revision, updated FROM session WHERE id = ?"
+_KEY: Final = "SELECT key, version, incarnation, revision FROM session WHERE id = ?"
+_HEAD: Final = "SELECT key, graph, version, revision, updated, incarnation, parts, head FROM session WHERE id = ?"
 _LISTED: Final = """
     SELECT id, graph, CAST(version AS INTEGER), CAST(revision AS INTEGER), cursor, status,
         max(0.0, min(CAST(created AS REAL), 253402300799.0)), max(0.0, min(CAST(updated AS REAL), 253402300799.0))
@@ -49,22 +50,31 @@ class Stored(NamedTuple):
     """A session as it stands in the file."""
 
     key: int
+    incarnation: int
     updated: float
     head: dict[str, object]
     parts: list[tuple[object, object, object, object]]
 
 
-def stored(connection: sqlite3.Connection, session: str) -> Stored | None:
-    """A session as it stands in the file, read inside a transaction."""
+def stored(connection: sqlite3.Connection, session: str, path: str) -> Stored | None:
+    """A session as it stands in the file, read inside a transaction.
+
+    Raises:
+        CorruptSession: It has not as many parts as it had when it was written.
+    """
     found = connection.execute(_HEAD, (session,)).fetchone()
     if found is None:
         return None
-    key, graph, version, revision, updated, head = found
+    key, graph, version, revision, updated, incarnation, count, head = found
     rows = connection.execute(_PARTS, (key,)).fetchall()
     parts = [(_kind(kind), text(name), at, body) for kind, name, at, body in rows]
+    there = sum(kind not in UNCOUNTED for kind, *_ in parts)
+    if there != count or type(incarnation) is not int:
+        raise CorruptSession(path, session, [("$", f"has {there} parts, and was written with {text(count)}")])
     if head is not None:
         parts.append(("head", "", 0, head))
-    return Stored(key, updated, {"graph": text(graph), "version": version, "revision": revision}, parts)
+    stands = {"graph": text(graph), "version": version, "revision": revision}
+    return Stored(key, incarnation, updated, stands, parts)
 
 
 def written(connection: sqlite3.Connection, write: Write, path: str) -> int | Refusal:
@@ -73,30 +83,33 @@ def written(connection: sqlite3.Connection, write: Write, path: str) -> int | Re
     before = after.revision - 1
     if before == 0:
         head, puts = _apart(changes.puts)
-        stands = (after.revision, after.head.cursor, standing(after), now, now, head)
+        stands = (after.revision, after.head.cursor, standing(after), now, now, head, after.incarnation, changes.total)
         made = connection.execute(_INSERT, (after.id, codec.graph, codec.version, *stands))
         if made.rowcount == 1:
             _put(connection, made.lastrowid, puts)
             return made.lastrowid or 0
     elif key and _is_updated(connection, key, write):
         return key
-    found = connection.execute(_HEAD, (after.id,)).fetchone()
-    if found is None or found[3] != before:
-        return RevisionConflict(after.id, before, found[3] if found else 0)
-    key, stored = int(found[0]), found[2]
+    found = connection.execute(_KEY, (after.id,)).fetchone()
+    if found is None:
+        return RevisionConflict(after.id, before, 0)
+    key, stored, incarnation, revision = found
+    if (incarnation, revision) != (after.incarnation, before):
+        return RevisionConflict(after.id, before, revision if type(revision) is int else None)
     if type(stored) is int and stored > codec.version:
         return VersionMismatch(path, after.id, stored=stored, version=codec.version)
     if not _is_updated(connection, key, write):
         rewrite(connection, key, after, codec, now)  # another version of the graph wrote it
-    return key
+    return int(key)
 
 
 def _is_updated(connection: sqlite3.Connection, key: int, write: Write) -> bool:
     """Whether the session's row was as the commit builds on it; then its parts are changed."""
     after, codec, changes, now, _ = write
     head, puts = _apart(changes.puts)
-    stands = (after.revision, after.head.cursor, standing(after), now, head)
-    if connection.execute(_UPDATE, (*stands, key, after.id, after.revision - 1, codec.version)).rowcount != 1:
+    stands = (after.revision, after.head.cursor, standing(after), now, changes.total, head)
+    known = (key, after.id, after.incarnation, after.revision - 1, codec.version)
+    if connection.execute(_UPDATE, (*stands, *known)).rowcount != 1:
         return False
     _drop(connection, key, changes.drops)
     _put(connection, key, puts)
@@ -106,16 +119,19 @@ def _is_updated(connection: sqlite3.Connection, key: int, write: Write) -> bool:
 def rewrite(connection: sqlite3.Connection, key: int, session: Session, codec: Codec, now: float) -> None:
     """Write a session whole, as this version of its graph has it."""
     head, puts = _apart([*parts_of(codec.document(session))])
-    stands = (session.revision, session.head.cursor, standing(session), now, head)
+    stands = (session.revision, session.head.cursor, standing(session), now, head, count_of(session))
     connection.execute(_UPGRADE, (codec.version, *stands, key))
     connection.execute(_FORGET, (key,))
     _put(connection, key, puts)
 
 
-def inserted(connection: sqlite3.Connection, session: str, summary: Summary, parts: Sequence[Part], now: float) -> bool:
+def inserted(  # noqa: PLR0913, PLR0917  a row's columns
+    connection: sqlite3.Connection, session: str, summary: Summary, parts: Sequence[Part], now: float, incarnation: int
+) -> bool:
     """Write a session whole, under an id that is free; whether it is."""
     head, others = _apart(parts)
-    row = connection.execute(_INSERT, (session, *summary, now, now, head))
+    count = sum(part.kind not in UNCOUNTED for part in others)
+    row = connection.execute(_INSERT, (session, *summary, now, now, head, incarnation, count))
     if row.rowcount == 1:
         _put(connection, row.lastrowid, others)
         return True
@@ -151,7 +167,7 @@ def older(connection: sqlite3.Connection, codec: Codec) -> list[str]:
 def is_as_kept(connection: sqlite3.Connection, session: Session, version: int, updated: float) -> bool:
     """Whether the file has nothing newer than a session in memory, which was written at `updated`."""
     found = connection.execute(_STAMP, (session.id,)).fetchone()
-    return bool(found == (version, session.revision, updated))
+    return bool(found == (version, session.incarnation, session.revision, updated))
 
 
 def _apart(puts: Sequence[Part]) -> tuple[str | None, Sequence[Part]]:

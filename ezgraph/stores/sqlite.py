@@ -8,14 +8,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike, fsdecode, fspath
+from pathlib import Path
 from threading import Lock
 from time import time
 from typing import NamedTuple, Self, TypeVar, final, get_args
 
+from msgspec.structs import replace
+
 from ezgraph.errors import CorruptSession, InvalidInput, NoSuchSession, SessionExists
 from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
-from ezgraph.stores.contract import Entry, Query
+from ezgraph.stores.contract import Entry, Query, new_incarnation
 from ezgraph.stores.file import SQLiteFile, Sync, transaction
 from ezgraph.stores.group import Group, Refusal, Write
 from ezgraph.stores.parts import Document, Part, Summary, Unreadable, document_of, parts_of, summary_of, written_as_json
@@ -42,7 +45,7 @@ class SQLiteStore:
     sessions with `export` or `copy`, and the whole file with SQLite's own backup.
 
     Args:
-        path: The file.  Its folder must exist.
+        path: The file.  Its folder must exist.  A relative one is of the folder in which the store is made.
         sync: What a commit outlasts.  `process` (the default): the end of the process, however it ends; the last
             commits may be lost with the machine's power, and the file is whole all the same (`PRAGMA synchronous =
             NORMAL`).  `commit`: a power failure, too (`synchronous = FULL`); one thread writes for all sessions, and
@@ -80,13 +83,13 @@ class SQLiteStore:
             raise InvalidInput("", f"keep={keep!r}: pass how many sessions, 0 or more.")
         if type(timeout) not in (int, float) or not 0 <= timeout < 1e6:
             raise InvalidInput("", f"timeout={timeout!r}: pass seconds, 0 or more.")
-        self.path, self._clock, self._keep = text, clock, keep
+        self.path, self._clock, self._keep = _whole(text), clock, keep
         self._lock = Lock()
         self._kept: dict[str, _Kept] = {}  # oldest first
-        self._writes = SQLiteFile(text, timeout, sync)
+        self._writes = SQLiteFile(self.path, timeout, sync)
         self._group = Group(self._write) if sync == "commit" else None
         # Who reads does not wait for a group that waits for the disk.
-        self._reads = self._writes if self._group is None else SQLiteFile(text, timeout, sync)
+        self._reads = self._writes if self._group is None else SQLiteFile(self.path, timeout, sync)
 
     # ------------------------------------------------------------------------------------------------- one session
 
@@ -106,12 +109,12 @@ class SQLiteStore:
             if kept and kept.codec is codec and is_as_kept(connection, kept.session, codec.version, kept.updated):
                 return kept.session
             with transaction(connection, "DEFERRED"):
-                return stored(connection, session)
+                return stored(connection, session, self.path)
 
-        found = self._ask(self._reads, session, read)
+        found = self._ask(self._reads.ask, session, read)
         if not isinstance(found, Stored):
             return found
-        made = codec.loaded(session, found.parts, store=self.path, **found.head)
+        made = self._made(session, found, codec)
         self._remember(made, codec, found.updated, found.key)
         return made
 
@@ -138,11 +141,10 @@ class SQLiteStore:
         """Write all in one transaction; those that build on what is not there are refused, and change nothing."""
 
         def together(connection: sqlite3.Connection) -> list[int | Refusal]:
-            with transaction(connection):
-                return [written(connection, write, self.path) for write in writes]
+            return [written(connection, write, self.path) for write in writes]
 
         refused: list[Refusal | None] = []
-        done = self._ask(self._writes, writes[0].after.id, together)
+        done = self._ask(self._writes.write, writes[0].after.id, together)
         for write, key in zip(writes, done, strict=True):
             if isinstance(key, int):
                 self._remember(write.after, write.codec, write.now, key)
@@ -150,6 +152,10 @@ class SQLiteStore:
             else:
                 refused.append(key)
         return refused
+
+    def _made(self, session: str, found: Stored, codec: Codec) -> Session:
+        made = codec.loaded(session, found.parts, store=self.path, **found.head)
+        return replace(made, incarnation=found.incarnation)
 
     def _remember(self, session: Session, codec: Codec, updated: float, key: int) -> None:
         with self._lock:
@@ -168,9 +174,9 @@ class SQLiteStore:
 
         def read(connection: sqlite3.Connection) -> Stored | None:
             with transaction(connection, "DEFERRED"):
-                return stored(connection, session)
+                return stored(connection, session, self.path)
 
-        found = self._ask(self._reads, session, read)
+        found = self._ask(self._reads.ask, session, read)
         if found is None:
             raise NoSuchSession(self.path, session)
         try:
@@ -197,12 +203,11 @@ class SQLiteStore:
         now = self._clock()
 
         def insert(connection: sqlite3.Connection) -> None:
-            with transaction(connection):
-                for session, (summary, parts) in made.items():
-                    if not inserted(connection, session, summary, parts, now):
-                        raise SessionExists(self.path, session)
+            for session, (summary, parts) in made.items():
+                if not inserted(connection, session, summary, parts, now, new_incarnation()):
+                    raise SessionExists(self.path, session)
 
-        self._ask(self._writes, next(iter(made), ""), insert)
+        self._ask(self._writes.write, next(iter(made), ""), insert)
 
     def copy(self, session: str, to: str, /) -> None:
         """Keep what a session is now under another id, as it stands in the file."""
@@ -221,7 +226,7 @@ class SQLiteStore:
 
     def _entries(self, where: str, given: tuple[object, ...], session: str) -> list[Entry]:
         now = self._clock()
-        rows = self._ask(self._reads, session, lambda connection: listed(connection, where, given))
+        rows = self._ask(self._reads.ask, session, lambda connection: listed(connection, where, given))
         return [Entry(*[*row, now - row[-1]]) for row in rows]
 
     def _condition(self, query: Query) -> tuple[str, tuple[object, ...]]:
@@ -248,24 +253,22 @@ class SQLiteStore:
 
     def _delete(self, where: str, given: tuple[object, ...], session: str) -> int:
         def forget(connection: sqlite3.Connection) -> int:
-            with transaction(connection):
-                return forgotten(connection, where, given)
+            return forgotten(connection, where, given)
 
-        return self._ask(self._writes, session, forget)
+        return self._ask(self._writes.write, session, forget)
 
     def migrate(self, codec: Codec, /) -> Sequence[str]:
         """Bring every session of the codec's graph to its version in one transaction; the ids of those brought."""
 
         def bring(connection: sqlite3.Connection) -> list[str]:
-            with transaction(connection):
-                ids = older(connection, codec)
-                for session in ids:
-                    if found := stored(connection, session):
-                        made = codec.loaded(session, found.parts, store=self.path, **found.head)
-                        rewrite(connection, found.key, made, codec, found.updated)
-                return ids
+            ids = older(connection, codec)
+            for session in ids:
+                if found := stored(connection, session, self.path):
+                    made = self._made(session, found, codec)
+                    rewrite(connection, found.key, made, codec, found.updated)
+            return ids
 
-        return self._ask(self._writes, "", bring)
+        return self._ask(self._writes.write, "", bring)
 
     # ------------------------------------------------------------------------------------------------------ the file
 
@@ -286,8 +289,20 @@ class SQLiteStore:
         return f"SQLiteStore({self.path!r})"
 
     @staticmethod
-    def _ask(file: SQLiteFile, session: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    def _ask(
+        ask: Callable[[Callable[[sqlite3.Connection], Answer]], Answer],
+        session: str,
+        question: Callable[[sqlite3.Connection], Answer],
+    ) -> Answer:
         try:
-            return file.ask(question)
+            return ask(question)
         except UnicodeEncodeError:
             raise InvalidInput(session, f"the session id {session!a} is not text that UTF-8 can encode.") from None
+
+
+def _whole(path: str) -> str:
+    """The path without links, from the root: a program may change its folder, and SQLite keeps the log at its end."""
+    try:
+        return str(Path(path).resolve())
+    except (OSError, RuntimeError) as error:
+        raise InvalidInput("", f"SQLiteStore({path!r}) leads nowhere from this folder: {error}.") from None
