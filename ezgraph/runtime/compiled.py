@@ -173,7 +173,7 @@ class CompiledGraph:
         policy = self.plan.wiring.on_restore
         if policy is None or (entry := await settled(self.archive.entry(found.id))) is None:
             return None
-        restored = Restored(unshared(found), standing(found), timedelta(seconds=max(entry.idle, 0.0)))
+        restored = Restored(unshared(found), standing(found), timedelta(seconds=entry.idle))
         try:
             decision = await settled(policy(restored))
         except Exception as error:

@@ -33,7 +33,7 @@ class Entry:
         status: It waits for input, has work left, or its graph has ended.
         created: When it began, in seconds since 1970 (UTC).
         updated: When it was last written.
-        idle: How long ago that was by the store's clock, in seconds; outside equality.
+        idle: How long ago that was by the store's clock, in seconds, and 0 where the clock went back; outside equality.
     """
 
     session: str

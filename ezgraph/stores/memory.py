@@ -196,4 +196,4 @@ def _read(session: str, kept: _Written | _Added, codec: Codec) -> Session:
 
 
 def _entry(session: str, kept: _Written | _Added, now: float) -> Entry:
-    return Entry(session, *kept.summary(), kept.created, kept.updated, now - kept.updated)
+    return Entry(session, *kept.summary(), kept.created, kept.updated, max(0.0, now - kept.updated))

@@ -227,7 +227,7 @@ class SQLiteStore:
     def _entries(self, where: str, given: tuple[object, ...], session: str) -> list[Entry]:
         now = self._clock()
         rows = self._ask(self._reads.ask, session, lambda connection: listed(connection, where, given))
-        return [Entry(*[*row, now - row[-1]]) for row in rows]
+        return [Entry(*[*row, max(0.0, now - row[-1])]) for row in rows]
 
     def _condition(self, query: Query) -> tuple[str, tuple[object, ...]]:
         """What stands behind WHERE for a query, and its values."""
@@ -235,7 +235,7 @@ class SQLiteStore:
             "graph = ?": query.graph,
             "cursor = ?": query.cursor,
             "status = ?": query.status,
-            "updated <= ?": None if query.idle is None else self._clock() - query.idle,
+            "updated <= ?": self._clock() - query.idle if query.idle else None,
             "id > ?": query.after,
         }
         given = {text: value for text, value in wanted.items() if value is not None}
