@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import TypeAlias, cast, final
 
 from msgspec import Struct, field
@@ -47,12 +47,15 @@ class Rows(Mapping[Place, Row]):
     A view of the first `length` rows of a table that views share, as `History` is of a list.
     """
 
-    __slots__ = ("_counts", "_length", "_next", "_table")
+    __slots__ = ("_counts", "_length", "_next", "_table", "_wrote")
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._table: dict[Place, tuple[int, Row]] = {}
         self._counts: dict[str, list[int]] = {}
+        self._wrote: dict[str, list[str]] = {}
         for at, row in enumerate(rows):
+            for cell in row.cells:
+                self._wrote.setdefault(cell, []).append(row.node)
             self._table[row.place] = at, row
             self._counts.setdefault(row.node, []).append(at)
         self._length = len(self._table)
@@ -66,7 +69,7 @@ class Rows(Mapping[Place, Row]):
         new = object.__new__(Rows)
         new._next = None
         with GROWING:
-            table, counts, length = self._table, self._counts, self._length
+            table, counts, wrote, length = self._table, self._counts, self._wrote, self._length
             behind = len(table) > length  # another view has grown
             for row in rows:
                 place = row.node, row.item
@@ -77,14 +80,16 @@ class Rows(Mapping[Place, Row]):
                         behind = len(table) > length
                         continue
                     own = Rows([kept for at, kept in table.values() if at < length])  # this one goes its own way
-                    table, counts, behind = own._table, own._counts, False
+                    table, counts, wrote, behind = own._table, own._counts, own._wrote, False
+                for cell in row.cells:
+                    wrote.setdefault(cell, []).append(row.node)
                 table[place] = length, row
                 if place[0] in counts:
                     counts[place[0]].append(length)
                 else:
                     counts[place[0]] = [length]
                 length += 1
-            new._table, new._counts, new._length = table, counts, length
+            new._table, new._counts, new._wrote, new._length = table, counts, wrote, length
         self._next = rows, new
         return new
 
@@ -92,6 +97,10 @@ class Rows(Mapping[Place, Row]):
         """How many rows a worker has."""
         found = self._counts.get(node, ())
         return len(found) if not found or found[-1] < self._length else bisect_left(found, self._length)
+
+    def writers(self, cell: str) -> Sequence[str]:
+        """The workers that saved a cell; it may name some that another view has a row of, and this one not yet."""
+        return self._wrote.get(cell, ())
 
     def each(self, node: str, items: int) -> list[Row]:
         """The rows of a worker that runs once for each of `items` items, in their order.

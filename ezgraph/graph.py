@@ -120,6 +120,14 @@ class Graph(Generic[GraphContext]):
             raise InvalidInput("", f"Graph({name!r}, version={version!r}): a version is a whole number, 1 or more.")
         self.definition = Definition(name, entry, context, version=version)
 
+    if not TYPE_CHECKING:  # to a type checker a graph that is not compiled has no such thing
+
+        def __getattr__(self, name: str) -> object:
+            mend = ""
+            if name in {"invoke", "ainvoke", "stream", "astream", "recover", "arecover", "load", "aload", "mermaid"}:
+                mend = f": compile it first, graph.compile(...).{name}(...)"
+            raise AttributeError(f"a Graph has no {name!r}{mend}", name=name, obj=self)
+
     def _with(self, definition: Definition) -> Graph[GraphContext]:
         new = cast("Graph[GraphContext]", object.__new__(Graph))
         new.definition = definition

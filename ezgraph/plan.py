@@ -203,8 +203,9 @@ class Closure:
         stage: The stage it closes into, or None.
         before: For each worker and the stage, the workers of the closure that lead into it.
         after: For each worker, the workers of the closure that it leads into.
-        ancestors: What leads into each worker and the stage, through all generations.
         policy: What a failure means for its siblings.  Rule E5.
+        order: The place of each worker among those of `each`, or among those of `once`.
+        items: The workers of `each`, to ask for one.
 
     All are in the plan's order: each worker after what leads into it, ties in registration order.  Rule E4.
     """
@@ -214,8 +215,14 @@ class Closure:
     stage: str | None
     before: Mapping[str, tuple[str, ...]]
     after: Mapping[str, tuple[str, ...]]
-    ancestors: Mapping[str, tuple[str, ...]]
     policy: OnFailure
+    order: Mapping[str, int] = field(init=False)
+    items: frozenset[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        order = {worker: i for runs in (self.each, self.once) for i, worker in enumerate(runs)}
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "items", frozenset(self.each))
 
     def places(self, items: int) -> Iterator[Place]:
         """Every run of the activation, in dispatch order: item by item, then what runs once."""
@@ -232,7 +239,20 @@ class Closure:
     def position(self, place: Place) -> tuple[bool, int, int]:
         """Where a run stands in dispatch order, for sorting."""
         worker, item = place
-        return (True, 0, self.once.index(worker)) if item is None else (False, item, self.each.index(worker))
+        return (True, 0, self.order[worker]) if item is None else (False, item, self.order[worker])
+
+    def ancestors(self, node: str) -> tuple[str, ...]:
+        """What leads into a worker or the stage, through all generations.
+
+        Worked out when it is asked for: kept for each worker of a chain, it is half the square of its length.
+        """
+        line = dict.fromkeys(self.before[node])
+        for worker in (todo := list(line)):
+            for before in self.before[worker]:
+                if before not in line:
+                    line[before] = None
+                    todo.append(before)
+        return tuple(w for w in (*self.each, *self.once) if w in line)
 
 
 @final
@@ -272,7 +292,7 @@ class Topology:
 
     def closure(self, roots: Iterable[str], *, scattered: bool = False) -> Closure:
         """What an opening of `roots` runs; a stage is not walked through."""
-        roots = tuple(roots)
+        roots = dict.fromkeys(roots)
         seen: dict[str, None] = {}
         todo = list(roots)
         while todo:
@@ -283,20 +303,20 @@ class Topology:
         workers = tuple(sorted((n for n in seen if n in self.rank), key=self.rank.__getitem__))
         stage = next((n for n in seen if n not in self.rank), None)
         before: dict[str, tuple[str, ...]] = {}
-        ancestors: dict[str, tuple[str, ...]] = {}
-        each: list[str] = []
+        after: dict[str, list[str]] = {worker: [] for worker in workers}
+        each: dict[str, None] = {}
         for node in (*workers, *([stage] if stage else ())):
             before[node] = tuple(sorted((w for w in self.into.get(node, ()) if w in seen), key=self.rank.__getitem__))
-            line = {w for b in before[node] for w in (b, *ancestors[b])}
-            ancestors[node] = tuple(w for w in workers if w in line)
+            if node != stage:
+                for worker in before[node]:
+                    after[worker].append(node)
             inside = node != stage and node not in self.gathers and all(b in each for b in before[node])
             if scattered and (node in roots or inside):
-                each.append(node)
-        after = {w: tuple(n for n in workers if w in before[n]) for w in workers}
+                each[node] = None
         once = tuple(w for w in workers if w not in each)
         named: list[OnFailure] = [self.policies[n] for n in seen if n in self.policies]
         policy: OnFailure = named[0] if named else "finish_siblings"
-        return Closure(tuple(each), once, stage, before, after, ancestors, policy)
+        return Closure(tuple(each), once, stage, before, {w: tuple(after[w]) for w in workers}, policy)
 
 
 @final

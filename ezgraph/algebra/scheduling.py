@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place
+from ezgraph.algebra.lines import Line, LineCells, LineResults, LineSeries
 from ezgraph.messages import Message
 from ezgraph.plan import Closure, Plan
 from ezgraph.session import END, NOTHING, Delta, Head, Limits, Session, Standing
@@ -253,24 +254,12 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
     if activation is None:
         return session
     closure, node, item, cells = plan.closure(activation), step.node, step.item, session.cells
-    line = closure.ancestors[node]
-    if not line:
+    if not closure.before[node]:
         if item is not None and activation.inputs is not None:
             cells = {**cells, node: activation.inputs[item]}
         return Seen(cells, NOTHING, NOTHING)
-    rows = activation.rows
-    results: dict[str, object] = {}
-    series: dict[str, tuple[object, ...]] = {}
-    for source in line:
-        if source not in closure.each:
-            row = rows[source, None]
-            cells = {**cells, **row.cells} if row.cells else cells
-            results[source] = row.output
-        elif item is not None:
-            results[source] = rows[source, item].output
-        else:
-            series[source] = tuple([row.output for row in rows.each(source, items_of(activation))])
-    return Seen(cells, results, series)
+    line = Line(closure, activation.rows, items_of(activation), node, item)
+    return Seen(LineCells(line, cells), LineResults(line), LineSeries(line))
 
 
 # -------------------------------------------------------------------------------------------------------- what is left

@@ -299,7 +299,7 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
         head = Head(_after_all(plan, activation.parent), run=run + 1)
     else:
         head = Head(stage, owed=True, run=run + 1, depth=depth_of(closure, activation, (stage, None)))
-        joined = closure.ancestors[stage]
+        joined = closure.ancestors(stage)
     return _delta(
         session,
         head=head,

@@ -114,6 +114,7 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
     if _may_begin(entry) and not any(_class(n) is entry for n, _, _ in registered):
         registered.insert(0, (entry, Stage, "stages") if issubclass(entry, Stage) else (entry, Worker, "workers"))
     seen: dict[str, type] = {}
+    known: set[type] = set()
     for given, kind, method in registered:
         cls = _class(given)
         if cls is None:
@@ -121,7 +122,7 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
             mend = "Pass classes or instances of your Conversations, GraphNodes and Workers."
             problems.append(Problem("placement", f"{method}({shown_given})", "is no node", mend))
             continue
-        if cls in seen.values():
+        if cls in known:
             problems.append(Problem("duplicate-id", cls.__name__, "is registered twice", "Register it once."))
             continue
         if not issubclass(cls, kind):
@@ -130,6 +131,7 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
             problems.append(Problem("placement", f"{method}({cls.__name__})", what, mend))
         node_id = _id(cls, seen, problems)
         seen[node_id] = cls
+        known.add(cls)
         yield node_id, cls, _instance(given, cls, problems)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final, final
 
 from attrs import field, frozen
@@ -56,15 +57,24 @@ class DeclaredOpening:
     head: tuple[str, ...]
     scatters: bool = False
 
-    def path(self, goal: str, out: Mapping[str, Sequence[str]]) -> str:
-        """The shortest way from it to a node that it reaches, as it is told."""
-        ways = {root: (*self.head, root) for root in self.roots}
-        for node in (todo := list(ways)):
+    def paths(self, goals: Iterable[str], out: Mapping[str, Sequence[str]]) -> list[str]:
+        """The shortest ways from it to nodes that it reaches, as they are told."""
+        came: dict[str, str | None] = dict.fromkeys(self.roots)
+        for node in (todo := list(came)):
             for after in out.get(node, ()):
-                if after not in ways:
-                    ways[after] = (*ways[node], after)
+                if after not in came:
+                    came[after] = node
                     todo.append(after)
-        return " → ".join(ways[goal])
+        return [" → ".join((*self.head, *reversed(_back(goal, came)))) for goal in goals]
+
+
+def _back(goal: str, came: Mapping[str, str | None]) -> list[str]:
+    """The way back from a node, by what each was come to from."""
+    way, before = [goal], came[goal]
+    while before is not None:
+        way.append(before)
+        before = came[before]
+    return way
 
 
 @final
@@ -80,6 +90,8 @@ class Ways:
         mentions: By id, the names that its handlers mention whose annotations cannot be read.
         links: Edges and joins, in the order of the definition.
         problems: Where to put what is wrong.
+
+    A graph may have ten thousand nodes: nothing here asks each node about each other one.
     """
 
     entry: str | None
@@ -89,11 +101,19 @@ class Ways:
     mentions: Mapping[str, frozenset[str]]
     links: Sequence[Link]
     problems: list[Problem]
-    workers: tuple[str, ...] = field(init=False)
+    workers: Mapping[str, None] = field(init=False)
+    _order: Mapping[str, int] = field(init=False)
+    _targets: Mapping[str, tuple[str, ...]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        workers = tuple(n for n, spec in self.nodes.items() if spec.placement == "internal")
+        workers = dict.fromkeys(n for n, spec in self.nodes.items() if spec.placement == "internal")
+        targets: dict[str, dict[str, None]] = {}
+        for link in self.links:
+            if len(link.sources) == 1 and not link.join:
+                targets.setdefault(link.sources[0], {})[link.target] = None
         object.__setattr__(self, "workers", workers)
+        object.__setattr__(self, "_order", {n: i for i, n in enumerate((*self.nodes, END, UNKNOWN))})
+        object.__setattr__(self, "_targets", {source: tuple(found) for source, found in targets.items()})
 
     def judge(self) -> Topology:
         """Everything that is wrong, and the workers' topology (of use only where nothing is)."""
@@ -103,8 +123,8 @@ class Ways:
         for link in self.links:
             self._check_link(link)
         pairs = self._pairs()
-        into = {n: tuple(w for w in self.workers if (w, n) in pairs) for n in self.nodes}
-        out = {w: tuple(n for n in (*self.nodes, END, UNKNOWN) if (w, n) in pairs) for w in self.workers}
+        into = self._by(self.nodes, ((target, source) for source, target in pairs if source in self.workers))
+        out = self._by(self.workers, pairs)
         gathers = frozenset(link.target for link in self.links if link.join and len(set(link.sources)) == 1)
         policies = self._policies()
         named: dict[str, OnFailure] = {target: next(iter(told)) for target, told in policies.items()}
@@ -127,18 +147,26 @@ class Ways:
             for source in link.sources
         }
 
+    def _by(self, nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+        """For each of `nodes`, what it is paired with, in registration order."""
+        found: dict[str, list[str]] = {node: [] for node in nodes}
+        for node, other in pairs:
+            if node in found:
+                found[node].append(other)
+        return {node: self._in_order(others) for node, others in found.items()}
+
+    def _in_order(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Nodes in registration order; END and UNKNOWN last."""
+        return tuple(sorted(nodes, key=self._order.__getitem__))
+
     def edges_of(self, stage: str) -> tuple[str, ...]:
         """What a stage that continues leads to, in declaration order."""
-        return tuple(dict.fromkeys(link.target for link in self._edges(stage)))
-
-    def _edges(self, stage: str) -> list[Link]:
-        return [link for link in self.links if link.sources == (stage,) and not link.join]
+        return self._targets.get(stage, ())
 
     def _known(self, ways: Iterable[Way]) -> Iterable[tuple[Way, tuple[str, ...]]]:
         """Ways with the ids of their targets, in registration order, as far as the graph has them."""
         for way in ways:
-            ids = {self.ids[t] for t in way.targets if t in self.ids}
-            yield way, tuple(n for n in self.nodes if n in ids)
+            yield way, self._in_order({self.ids[t] for t in way.targets if t in self.ids})
 
     def openings(self) -> list[DeclaredOpening]:
         """Every declared way of opening an activation."""
@@ -149,10 +177,13 @@ class Ways:
             for way, targets in self._known(said.ways)
             if way.response is Fanout and (roots := tuple(t for t in targets if t in self.workers))
         ]
-        edges = {n: tuple(w for w in self.workers if w in self.edges_of(n)) for n in self.nodes}
-        stages = [n for n, roots in edges.items() if roots and n not in self.workers]
-        found += [DeclaredOpening(f"the edges of {n}", edges[n], (n,)) for n in stages]
-        if self.entry in self.workers:
+        found += [
+            DeclaredOpening(f"the edges of {stage}", roots, (stage,))
+            for stage in self.nodes
+            if stage not in self.workers
+            and (roots := self._in_order(t for t in self.edges_of(stage) if t in self.workers))
+        ]
+        if self.entry is not None and self.entry in self.workers:
             found.append(DeclaredOpening("the entry", (self.entry,), ()))
         return found
 
@@ -175,28 +206,41 @@ class Ways:
     def _rank(self, into: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """The plan's order of the workers; each cycle among them is reported."""
         order: list[str] = []
-        left = list(self.workers)
+        out = self._by(self.workers, ((b, w) for w in self.workers for b in into[w]))
+        waits = {worker: len(into[worker]) for worker in self.workers}
+        names, left, first = tuple(self.workers), dict(self.workers), 0
+        place = {worker: i for i, worker in enumerate(names)}
+        free = [place[worker] for worker in names if not waits[worker]]  # a heap: who was registered first comes first
         while left:
-            free = next((w for w in left if not any(b in left for b in into[w])), None)
-            cycle = self._cycle(left, into) if free is None else []
-            if cycle:
+            if free:
+                ranked: tuple[str, ...] = (names[heappop(free)],)
+            else:
+                while names[first] not in left:
+                    first += 1
+                cycle = self._cycle(names[first], left, into)
                 self._problem(
                     "cycle",
                     " → ".join(cycle),
                     "workers lead round in a cycle, and nothing in it is conditional",
                     "Loop through a stage: join into it, and let it fan out again.",
                 )
-            for node in dict.fromkeys(cycle) if free is None else (free,):
-                order.append(node)
-                left.remove(node)
+                ranked = tuple(dict.fromkeys(cycle))
+            order += ranked
+            for node in ranked:
+                del left[node]
+            for after in (after for node in ranked for after in out[node]):
+                waits[after] -= 1
+                if not waits[after] and after in left:
+                    heappush(free, place[after])
         return {worker: i for i, worker in enumerate(order)}
 
     @staticmethod
-    def _cycle(left: Sequence[str], into: Mapping[str, tuple[str, ...]]) -> list[str]:
-        path = [left[0]]
-        while (node := next(b for b in into[path[-1]] if b in left)) not in path:
-            path.append(node)
-        return [node, *reversed(path[path.index(node) :])]
+    def _cycle(first: str, left: Container[str], into: Mapping[str, tuple[str, ...]]) -> list[str]:
+        path = {first: 0}
+        node = first
+        while (node := next(b for b in into[node] if b in left)) not in path:
+            path[node] = len(path)
+        return [node, *reversed(tuple(path)[path[node] :])]
 
     # -------------------------------------------------------------------------------- what is wrong
 
@@ -240,8 +284,10 @@ class Ways:
                 "Add `| None` to its return annotation, or remove the edge.",
             )
         targets = self.edges_of(source.id)
-        if len(targets) > 1 and UNKNOWN not in targets and not all(t in self.workers for t in targets):
-            place = ", ".join(other.place for other in self._edges(source.id))
+        if link.target != targets[0] or len(targets) == 1 or UNKNOWN in targets:
+            return  # told once for all its edges
+        if not all(t in self.workers for t in targets):
+            place = ", ".join(other.place for other in self.links if other.sources == (source.id,) and not other.join)
             self._problem(
                 "forbidden-edge",
                 place,
@@ -272,26 +318,28 @@ class Ways:
     ) -> None:
         dead: dict[str, list[str]] = {}
         for opening in openings:
-            inside = _closure(opening.roots, out)
-            stages = [n for n in self.nodes if n in inside and n not in self.workers]
+            inside = [n for n in self._in_order(_closure(opening.roots, out)) if n not in {END, UNKNOWN}]
+            stages = [n for n in inside if n not in self.workers]
             if len(stages) > 1:
                 self._problem(
                     "two-stages",
                     opening.place,
-                    f"reaches {len(stages)} stages: {', '.join(opening.path(s, out) for s in stages)}",
+                    f"reaches {len(stages)} stages: {', '.join(opening.paths(stages, out))}",
                     "From one opening at most one stage can be reached: join into one of them.",
                 )
-            joins = {policies[n]: n for n in reversed(tuple(self.nodes)) if n in inside and n in policies}
+            joins = {policies[n]: n for n in reversed(inside) if n in policies}
             if len(joins) > 1:
-                told = ", ".join(f"{policy!r} by {opening.path(n, out)}" for policy, n in sorted(joins.items()))
+                ways = dict(zip(joins, opening.paths(joins.values(), out), strict=True))
+                told = ", ".join(f"{policy!r} by {way}" for policy, way in sorted(ways.items()))
                 self._problem(
                     "two-policies",
                     opening.place,
                     f"reaches joins with two failure policies: {told}",
                     "What opens together fails together: let the joins agree, or name a policy in one of them.",
                 )
-            for worker in (w for w in self.workers if w in inside and not out[w]):
-                dead.setdefault(worker, []).append(opening.path(worker, out))
+            if ends := [w for w in inside if w in self.workers and not out[w]]:
+                for worker, path in zip(ends, opening.paths(ends, out), strict=True):
+                    dead.setdefault(worker, []).append(path)
         for worker, paths in dead.items():
             self._problem(
                 "dead-end",
@@ -300,24 +348,26 @@ class Ways:
                 f"Write .join(({worker}, ...), to=...), .edge({worker}, ...) or .edge({worker}, END).",
             )
 
-    def _leads_to(self, node: str, out: Mapping[str, tuple[str, ...]]) -> set[str]:
+    def _leads_to(self, node: str, out: Mapping[str, tuple[str, ...]], called: Mapping[str, Sequence[str]]) -> set[str]:
         """What a node leads to by any way: routes, edges, joins, and whatever it mentions where that cannot be read."""
         said = self.returns.get(node, {}).values()
         routes = {t for returns in said for _, targets in self._known(returns.ways) for t in targets}
-        names = self.mentions.get(node, frozenset())
-        mentioned = {i for cls, i in self.ids.items() if cls.__name__ in names}
+        mentioned = {i for name in self.mentions.get(node, ()) for i in called.get(name, ())}
         return {*routes, *mentioned, *out.get(node, ()), *(() if node in out else self.edges_of(node))}
 
     def _check_reached(
         self, entry: str, into: Mapping[str, tuple[str, ...]], out: Mapping[str, tuple[str, ...]]
     ) -> None:
         """What nothing leads to; a join whose sources nothing leads to is told as one fault, with what comes after."""
-        leads = {node: self._leads_to(node, out) for node in self.nodes}
+        called: dict[str, list[str]] = {}
+        for cls, node in self.ids.items():
+            called.setdefault(cls.__name__, []).append(node)
+        leads = {node: self._leads_to(node, out, called) for node in self.nodes}
         led = {target for node, targets in leads.items() for target in targets if target != node}
         reached = _closure([entry], leads)
         # From a link that names an unknown source, something unknown leads to the target.
         reached |= _closure([link.target for link in self.links if not link.sources and link.target in leads], leads)
-        told: set[str] = set()
+        unfed: list[str] = []
         for link in self.links:
             if link.join and link.sources and not any(s in reached or s in led for s in link.sources):
                 self._problem(
@@ -326,7 +376,8 @@ class Ways:
                     f"nothing ever runs {' or '.join(link.sources)}",
                     "Lead to its sources by an edge, a fanout or a scatter, or remove the join.",
                 )
-                told |= _closure(link.sources, leads)
+                unfed += link.sources
+        told = _closure(unfed, leads)
         for node, spec in self.nodes.items():
             callable_only = node in out and not into[node] and not out[node] and node not in led
             if node in reached or node in told or callable_only:
@@ -338,9 +389,11 @@ class Ways:
 
     def _check_initial(self, into: Mapping[str, tuple[str, ...]], openings: Sequence[DeclaredOpening]) -> None:
         opened = {root for opening in openings if not opening.scatters for root in opening.roots}
+        refused = self._refused()
         for node, spec in self.nodes.items():
             starts = node == self.entry or (node in self.workers and (node in opened or into[node]))
-            if starts and spec.initial is UNSET and not self._refused(spec):
+            name = (spec.node if isinstance(spec.node, type) else type(spec.node)).__name__
+            if starts and spec.initial is UNSET and name not in refused:
                 self._problem(
                     "no-initial-state",
                     node,
@@ -348,10 +401,10 @@ class Ways:
                     "Give its fields defaults, or declare `... | None`.",
                 )
 
-    def _refused(self, spec: NodeSpec) -> bool:
+    def _refused(self) -> set[str]:
+        """The classes whose state's type is refused itself."""
         kinds = {"mutable-state", "missing-annotation", "unresolvable-annotation"}
-        name = (spec.node if isinstance(spec.node, type) else type(spec.node)).__name__
-        return any(p.kind in kinds and p.place == name for p in self.problems)
+        return {p.place for p in self.problems if p.kind in kinds}
 
     # -------------------------------------------------------------------------------- what is drawn
 

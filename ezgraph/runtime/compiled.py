@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar, cast, final
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ezgraph.algebra.restoring import restoring
 from ezgraph.algebra.scheduling import (
@@ -61,7 +61,7 @@ _STEP_LIMIT: Final = 25
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class CompiledGraph:
     """What `Graph.compile` returns.  One of them serves any number of sessions at once.
 
@@ -70,8 +70,13 @@ class CompiledGraph:
     """
 
     plan: Plan
-    _executor: Executor = field(repr=False)
-    _listener: Listener | None = field(repr=False)
+    _executor: Executor
+    _listener: Listener | None
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        told = f"{len(plan.nodes)} nodes, entry {plan.entry}, store {self._executor.store!r}"
+        return f"CompiledGraph({plan.graph!r}, {told})"
 
     @classmethod
     def of(  # noqa: PLR0913  what compile() was given

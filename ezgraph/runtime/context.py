@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ezgraph.runtime.calling import Calls
     from ezgraph.runtime.driver import Drive
     from ezgraph.runtime.journal import Journal
+else:  # what a signature evaluates must be there; the engine alone makes a context
+    Seen = Step = NodeSpec = Plan = Calls = Drive = Journal = Any
 
 # The names of type variables show in the messages of both checkers, so they are named for people.
 State = TypeVar("State")

@@ -89,19 +89,19 @@ class Values(Plain):
             return head
 
         self.register_structure_hook(Head, load_whole_head)
-        kinds = {
-            name: self._part(
+        kinds = _Made(
+            outputs,
+            lambda name, tp: self._hooks(
                 Row, node=Literal[name], output=tp, depth=count, cells=cells, usage=usage, item=_maybe(count)
-            )
-            for name, tp in outputs.items()
-        }
+            ),
+        )
         unread = _field("unread")
         self.register_structure_hook(unread, lambda value, _: value)
         nameless = self._part(Row, node=worker, output=unread, cells=cells)[0]  # what is wrong is the name
 
         def load_row(value: Any, tp: Any) -> Any:
             name = value.get("node") if type(value) is dict else None
-            return (kinds[name][0] if type(name) is str and name in kinds else nameless)(value, tp)
+            return (kinds[name][0] if type(name) is str and name in outputs else nameless)(value, tp)
 
         self.register_structure_hook(Row, load_row)
         self.register_unstructure_hook(Row, lambda row: kinds[row.node][1](row))
@@ -110,11 +110,11 @@ class Values(Plain):
         parts: dict[str, Any] = {"id": count, "parent": stage, "depth": count, "rows": rows}
         parts |= {"roots": tuple_of(worker, ...), "marks": frozenset[place]}  # type: ignore[valid-type]
         plain = self._part(Activation, **parts, inputs=None)
-        scattered = {name: self._part(Activation, **parts, inputs=tp) for name, tp in given.items()}
+        scattered = _Made(given, lambda _, tp: self._hooks(Activation, **parts, inputs=tp))
 
         def load_activation(value: Any, tp: Any) -> Any:
             root = _root_of(value)
-            return (scattered[root][0] if root in scattered else plain[0])(value, tp)
+            return (scattered[root][0] if root in given else plain[0])(value, tp)
 
         def dump_activation(value: Any) -> Any:
             return (plain if value.inputs is None else scattered[value.roots[0]])[1](value)
@@ -178,14 +178,19 @@ class Values(Plain):
         return load, dump
 
     def _part(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
+        """Load and dump of one of the engine's Structs, wherever it stands."""
+        load, dump = self._hooks(cls, **types)
+        self.register_structure_hook(cls, load)
+        self.register_unstructure_hook(cls, dump)
+        return load, dump
+
+    def _hooks(self, cls: type, **types: Any) -> tuple[Hook, Dump]:
         """Load and dump of one of the engine's Structs; what is left empty takes no bytes."""
         parts = [part.evolve(type=types.get(part.name, part.type)) for part in attributes(cls)]
         load = self.record(object(), parts, cls)
         dump: Dump = make_dict_unstructure_fn_from_attrs(
             parts, cls, self, _cattrs_omit_if_default=True, _cattrs_use_linecache=False
         )
-        self.register_structure_hook(cls, load)
-        self.register_unstructure_hook(cls, dump)
         return load, dump
 
     def _register_sequence(
@@ -214,6 +219,18 @@ class Values(Plain):
 
         self.register_structure_hook(tp, load)
         self.register_unstructure_hook(tp, dump)
+
+
+class _Made(dict[str, "tuple[Hook, Dump]"]):
+    """Load and dump by a worker's name, made when one is first met: a graph may have many, and a process meet few."""
+
+    def __init__(self, types: Mapping[str, Any], make: Callable[[str, Any], tuple[Hook, Dump]]) -> None:
+        super().__init__()
+        self._types, self._make = types, make
+
+    def __missing__(self, name: str) -> tuple[Hook, Dump]:
+        self[name] = made = self._make(name, self._types[name])
+        return made
 
 
 def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
