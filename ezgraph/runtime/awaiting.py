@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextvars import copy_context
+from contextvars import Context as Variables, copy_context
+from functools import partial
 from types import coroutine
 from typing import Any, TypeVar, cast
 
 from ezgraph.errors import StepTimeout
 from ezgraph.plan import Handler
+from ezgraph.responses import UNSET
 from ezgraph.runtime.context import Context
 
 Value = TypeVar("Value")
@@ -22,10 +24,33 @@ async def settled(value: Value | Awaitable[Value]) -> Value:
 
 
 async def called(handler: Handler, ctx: Context[Any, Any], arguments: Mapping[str, object]) -> Any:
-    """What a handler gives; a blocking one is called in a thread, with the caller's context variables.  Rule G5."""
+    """What a handler gives; a blocking one is called in a thread.  Rule G5."""
     if handler.blocking:
-        return await asyncio.to_thread(handler.call, ctx, **arguments)
+        return await threaded(partial(handler.call, ctx, **arguments))
     return await settled(handler.call(ctx, **arguments))
+
+
+async def threaded(call: Callable[[], Value]) -> Value:
+    """What `call` gives in a thread, with the context variables of who awaits this; what it sets there is set here.
+
+    What it raises does not pass through a future, which refuses StopIteration and is cancelled by a CancelledError.
+    """
+    before = copy_context()
+    after = before.copy()
+
+    def caught() -> tuple[Value, None] | tuple[None, BaseException]:
+        try:
+            return after.run(call), None
+        except BaseException as error:  # noqa: BLE001  it is raised, where it can be told what it is
+            return None, error
+
+    value, error = await asyncio.get_running_loop().run_in_executor(None, caught)
+    for variable, left in after.items():
+        if before.get(variable, UNSET) is not left:
+            variable.set(left)
+    if error is not None:
+        raise error
+    return cast("Value", value)
 
 
 async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Value]) -> Value:
@@ -48,12 +73,22 @@ async def within(seconds: float, node: str, tool: str | None, work: Awaitable[Va
 
 
 @coroutine
-def apart(work: Coroutine[Any, Any, Value], waits: Callable[[], object]) -> Generator[Any, Any, Value]:
-    """`work`, in the task of who awaits this but with context variables of its own; `waits` is called when it does."""
-    run = copy_context().run
+def apart(
+    work: Coroutine[Any, Any, Value], waits: Callable[[], object] | None = None, variables: Variables | None = None
+) -> Generator[Any, Any, Value]:
+    """`work`, in the task of who awaits this but with context variables of its own; `waits` is called when it does.
+
+    That it has ended is a StopIteration, and nothing else can be: `work` is a coroutine, which cannot raise one.
+    """
+    run = (copy_context() if variables is None else variables).run  # an empty one is false
     try:
         promise = run(work.send, None)
+    except StopIteration as done:
+        at_once: Value = done.value
+        return at_once
+    if waits is not None:
         waits()
+    try:
         while True:
             try:
                 given = yield promise

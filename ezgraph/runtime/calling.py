@@ -113,7 +113,7 @@ async def call_workers(ctx: Context[Any, Any], worker: object, states: Sequence[
             outputs.append(done.output)
             calls.stage(ctx, spec.id, order, done.state)
     if failures:
-        raise failures[0]
+        raise next((error for error in failures if not isinstance(error, Exception)), failures[0])
     return tuple(outputs)
 
 
@@ -152,6 +152,8 @@ async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: 
         published = ran if type(ran) is Published else await ran
     except NodeError as error:  # kept with the next write: a step that goes on has done so because of it
         journal.hold(at, worker=spec.id, state={spec.id: state}, raised=raised(error), usage=called._spent)
+        return CallFailed(error, called._spent)
+    except (KeyboardInterrupt, SystemExit) as error:  # raised by a task, it would stop the loop before who called knows
         return CallFailed(error, called._spent)
     output = published.answer.output if isinstance(published.answer, Yielded) else None
     done = Done(output, published.cells.get(spec.id, state), published.usage)

@@ -36,7 +36,7 @@ from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node
 from ezgraph.plan import Plan, Wiring
 from ezgraph.restoring import Policy, Restored
-from ezgraph.runtime.awaiting import settled
+from ezgraph.runtime.awaiting import apart, settled
 from ezgraph.runtime.events import Event, Listener, TurnEnded, TurnStarted
 from ezgraph.runtime.executor import Executor
 from ezgraph.runtime.given import (
@@ -232,9 +232,13 @@ class CompiledGraph:
         return unshared(found)
 
     async def _driven(self, session: Session, extra: Listener | None) -> Turn:
+        """The turn, with context variables of its own: what its nodes set is not the caller's."""
         listener = _guarded([call for call in (self._listener, extra) if call is not None])
         if listener is None:
-            return await self._executor.drive(session, None)
+            return await apart(self._executor.drive(session, None))
+        return await apart(self._listened(session, listener))
+
+    async def _listened(self, session: Session, listener: Listener) -> Turn:
         listener(TurnStarted(session.id))
         turn = await self._executor.drive(session, listener)
         listener(TurnEnded(turn))
@@ -388,7 +392,7 @@ def _guarded(listeners: Sequence[Listener]) -> Listener | None:
         for listener in listeners:
             try:
                 listener(event)
-            except Exception:  # noqa: BLE001  whatever it is, it is told
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  whatever it is, it is told; it awaits nothing
                 _LOG.exception("a listener raised on %s", type(event).__name__)
 
     return tell

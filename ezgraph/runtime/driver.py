@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from contextvars import Context as Variables, copy_context
 from functools import partial
 from typing import Any, Never, final
 
@@ -49,6 +50,8 @@ class Drive:
         self._spent: list[Usage] = []
         self._failures: dict[Place, NodeError] = {}
         self._limits: list[StepLimit] = []
+        self._task: asyncio.Task[Any] | None = None
+        self._asked = 0  # how often the turn's task was cancelled before the turn
         self.stopping = False
         self.journals = plan.wiring.durability == "call"
 
@@ -63,8 +66,8 @@ class Drive:
         """
         plan, store, codec, listener = self.plan, self._store, self._codec, self.listener
         reply: str | None = None
-        task = asyncio.current_task()
-        asked = 0 if task is None else task.cancelling()
+        self._task = task = asyncio.current_task()
+        self._asked = asked = 0 if task is None else task.cancelling()
         while True:
             steps = ready(plan, self.session)
             if not steps:
@@ -80,18 +83,15 @@ class Drive:
             try:
                 outcome = run_node(context_of(self, step))
                 if type(outcome) is not Published:
-                    try:
-                        outcome = await outcome
-                    except asyncio.CancelledError as error:
-                        if task is None or task.cancelling() > asked:
-                            raise
-                        raise StepFailed(step.node, error) from error  # of something that it had awaited
+                    outcome = await outcome
                     if task is not None and task.cancelling() > asked:
                         raise asyncio.CancelledError  # the node swallowed it, and it is the caller's (rule G3)
             except StepLimit:
                 await self._keep_input(step)
                 raise
             except NodeError as error:
+                if self.is_cancelled() and _is_of_cancellation(error):
+                    raise asyncio.CancelledError from error  # the node raised it in the place of the caller's
                 await self._log(step, error)
                 raise
             session = self.session
@@ -115,6 +115,30 @@ class Drive:
         status: Status = "completed" if is_completed(session) else "idle"
         spent = sum(self._spent, NO_USAGE)
         return Turn(session.id, status, reply, session.head.cursor, spent, session.revision)
+
+    def is_cancelled(self) -> bool:
+        """Whether what runs here was cancelled by the caller, a time limit, or the failure of a sibling.  Rule G3."""
+        task = asyncio.current_task()
+        asked = self._asked if task is self._task else 0
+        return self.stopping or (task is not None and task.cancelling() > asked)
+
+    def failing(self, error: BaseException) -> BaseException | None:
+        """What an author's code raised, if that fails its step; None if it is to reach the caller as it is.
+
+        A CancelledError fails the step unless somebody has cancelled it, and a group does if each of its leaves would.
+        A coroutine cannot raise StopIteration: Python makes a RuntimeError of it, and here it is itself again.
+        """
+        match error:
+            case RuntimeError(args=("coroutine raised StopIteration",), __cause__=StopIteration() as cause):
+                return cause
+            case Exception():
+                return error
+            case asyncio.CancelledError():
+                return None if self.is_cancelled() else error
+            case BaseExceptionGroup(exceptions=leaves):
+                return None if any(self.failing(leaf) is None for leaf in leaves) else error
+            case _:
+                return None
 
     async def commit(self, delta: Delta) -> None:
         """Add `delta` to the session, once the store has it.  A commit that has begun is shielded.  Rule G3."""
@@ -220,6 +244,20 @@ def _stale(step: Step) -> Never:
     raise RuntimeError(f"step {step} was dispatched and is not enabled: a fault of the engine, please report it")
 
 
+def _is_of_cancellation(error: BaseException) -> bool:
+    """Whether an error came up while a cancellation was handled.
+
+    That the task was cancelled says too little: before Python 3.13 a task group one of whose tasks fails while it is
+    waited for cancels the task that it is in, and does not take that back.
+    """
+    chain: list[BaseException] = []
+    came: BaseException | None = error
+    while came is not None and not any(came is met for met in chain):
+        chain.append(came)
+        came = came.__cause__ or came.__context__
+    return any(isinstance(met, asyncio.CancelledError) for met in chain)
+
+
 def failure(error: NodeError) -> Failed:
     """A step that raised, as an outcome, in text that every store can keep."""
     return Failed(type(error).__name__, storable(str(error)))
@@ -276,24 +314,30 @@ class _Branches:
             self._starting.append(step)
             self._running[step] = self._starter
             return None
+        variables = copy_context()
         try:
-            ran = run_node(context_of(drive, step))
+            ran = variables.run(run_node, context_of(drive, step))
         except NodeError as error:
             return step, drive.failed(step, error)
         if type(ran) is Published:
             return step, ran
-        self._running[step] = self._create(self._run(deque([step]), ran), name=step.node)
+        self._running[step] = self._create(self._run(deque([step]), ran, variables), name=step.node)
         return None
 
-    async def _run(self, steps: deque[Step], ran: Coroutine[Any, Any, Published] | None = None) -> None:
-        """Run steps one after another, and tell what each came to; once one waits, the others have a task each."""
+    async def _run(
+        self, steps: deque[Step], ran: Coroutine[Any, Any, Published] | None = None, variables: Variables | None = None
+    ) -> None:
+        """Run steps one after another, and tell what each came to; once one waits, the others have a task each.
+
+        `ran` is what the first gave already, with these context variables.
+        """
         drive, task, spread = self._drive, asyncio.current_task(), partial(self._spread, steps)
         while steps and task is not None:
             step = steps.popleft()
             task.set_name(step.node)
             try:
                 work = ran or run_node(context_of(drive, step))
-                published = work if type(work) is Published else await apart(work, spread)
+                published = work if type(work) is Published else await apart(work, spread, variables)
             except BaseException as error:  # noqa: BLE001  the driver raises it, where it is no failure
                 self._end(step, error)
             else:
@@ -319,7 +363,7 @@ class _Branches:
                 return step, came
             case asyncio.CancelledError() if self._drive.stopping:
                 return None
-            case asyncio.CancelledError():  # of something that it had awaited: nobody has cancelled the branch
+            case asyncio.CancelledError():  # its own code has cancelled the task that it is in
                 failed = StepFailed(step.node, came)
                 failed.__cause__ = came
                 return step, self._drive.failed(step, failed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast, final
@@ -209,12 +208,15 @@ class _Loop:
             check_response(self.plan, spec, tool.handler, response)
             if isinstance(response, TaskResult):
                 check_answer(spec, tool, response.value)
-        except Exception as error:
+        except BaseException as error:
+            cause = ctx._drive.failing(error)
+            if cause is None:
+                raise
             ctx._check_fault()
             if isinstance(error, NodeError) and error.node == spec.id:
                 error.add_note(f"in tool {tool.spec.name}, call {call.id}")
                 raise
-            raise StepFailed(spec.id, error, tool.spec.name, call.id) from error
+            raise StepFailed(spec.id, cause, tool.spec.name, call.id) from cause
         await self.journal.write(ctx._section, outcome=told(self.plan, tool, response), **self._since(*before))
         return response
 
@@ -282,17 +284,18 @@ class _Loop:
 
     async def clean_up(self) -> None:
         """Run the cleanups that are due, each once; one that raises is logged, as its effect is no part of the step."""
-        cancelled: asyncio.CancelledError | None = None
+        stopped: BaseException | None = None
         while self.cleanups:
             cleanup = self.cleanups.pop(0)
             try:
                 await settled(cleanup())
-            except asyncio.CancelledError as error:  # the others are due all the same
-                cancelled = error
-            except Exception:  # noqa: BLE001  whatever it is, it is told
-                _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
-        if cancelled is not None:
-            raise cancelled
+            except BaseException as error:  # noqa: BLE001  whatever it is, it is told
+                if self.ctx._drive.failing(error) is None:  # the others are due all the same
+                    stopped = stopped or error
+                else:
+                    _LOG.exception("%s: a cleanup raised in session %s", self.spec.id, self.ctx.session)
+        if stopped is not None:
+            raise stopped
 
 
 def _farewell(text: str) -> Outcome:

@@ -12,7 +12,6 @@ from ezgraph.algebra.scheduling import Step, seen_by
 from ezgraph.algebra.settling import Answer, Continue, Published, Reply, Yielded
 from ezgraph.errors import (
     ConflictError,
-    EzGraphError,
     NodeError,
     OwnershipError,
     ReplayMismatch,
@@ -62,7 +61,7 @@ def run_node(ctx: Context[Any, Any]) -> Published | Coroutine[Any, Any, Publishe
             published = _published(spec, run, ctx, response)
             ctx._over = True
             return published
-    except Exception as error:  # noqa: BLE001  it is raised, as what it is
+    except BaseException as error:  # noqa: BLE001  it is raised, as what it is
         ctx._over = True
         raise _told(ctx, error)  # noqa: B904
     return work_of(ctx, response)
@@ -108,7 +107,7 @@ async def work_of(ctx: Context[Any, Any], begun: Awaitable[Any] | None = None) -
         else:
             response = await called(run, ctx, {})
         return _published(spec, run, ctx, response)
-    except Exception as error:  # noqa: BLE001  it is raised, as what it is
+    except BaseException as error:  # noqa: BLE001  it is raised, as what it is
         raise _told(ctx, error)  # noqa: B904
     finally:
         ctx._over = not spec.on_exit
@@ -146,8 +145,8 @@ async def _rescued(spec: NodeSpec, rescue: Handler, ctx: Context[Any, Any], erro
             raise error  # noqa: TRY301  it delegates
         ctx._spend(given.effects.usage)
         return _outcome(ctx, of_loop(spec, "", given))
-    except Exception as raised:  # noqa: BLE001  it is raised, as what it is
-        raise error if raised is shown else _told(ctx, raised)  # noqa: B904
+    except BaseException as raised:  # noqa: BLE001  it is raised, as what it is
+        raise error if ctx._drive.failing(raised) is shown else _told(ctx, raised)  # noqa: B904
     finally:
         ctx._over = not spec.on_exit
         if ctx._calls is not None:
@@ -159,7 +158,7 @@ async def _exited(spec: NodeSpec, ctx: Context[Any, Any], published: Published) 
     try:
         await settled(spec.node.on_exit(ctx, _seen_at_exit(published.answer)))
         ctx._check_fault()
-    except Exception as error:  # noqa: BLE001  it is raised, as what it is
+    except BaseException as error:  # noqa: BLE001  it is raised, as what it is
         raise _told(ctx, error)  # noqa: B904
     finally:
         ctx._over = True
@@ -184,15 +183,17 @@ def _outcome(ctx: Context[Any, Any], answer: Answer) -> Published:
     return Published(answer, ctx._staged, ctx._adds if ctx._spec.space else NOTHING, ctx._spent)
 
 
-def _told(ctx: Context[Any, Any], error: Exception) -> EzGraphError:
-    """What a run that raised raises: its fault, the node's own breach as it is, and anything else as `StepFailed`."""
-    node = ctx._spec.id
+def _told(ctx: Context[Any, Any], error: BaseException) -> BaseException:
+    """What a run raises for `error`: itself if it fails no step, its fault, the node's own breach, or `StepFailed`."""
+    node, cause = ctx._spec.id, ctx._drive.failing(error)
+    if cause is None:
+        return error
     if ctx._fault is not None:
         return ctx._fault
     if isinstance(error, NodeError) and error.node == node:
         return error
-    failed = StepFailed(node, error)
-    failed.__cause__ = error
+    failed = StepFailed(node, cause)
+    failed.__cause__ = cause
     if ctx._section in _HOOKS:
         failed.add_note(f"in {_HOOKS[ctx._section]}")
     return failed
