@@ -6,7 +6,6 @@ What a type says is `schemas`, what it takes is `structuring` and `scalars`; the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from inspect import Parameter, signature
 from itertools import islice
 from typing import Any, Final, final
@@ -16,7 +15,9 @@ import msgspec
 from attrs import field, frozen
 
 from ezgraph.docstrings import docstring
-from ezgraph.fields import named_fields
+from ezgraph.errors.words import quoted
+from ezgraph.fields import named_fields, without_remarks
+from ezgraph.numbers import TooLarge, decimal_of, value_of
 from ezgraph.scalars import SINGLE
 from ezgraph.schemas import Flaw, Schemas, mutable, shown_default
 from ezgraph.structuring import Hook, Strict, found, near, shown
@@ -90,6 +91,7 @@ def parameters_of(
     Returns:
         The parameters, or None and everything that is wrong with the signature.
     """
+    hints = {name: without_remarks(hint) for name, hint in hints.items()}
     declared = list(signature(handler).parameters.values())
     offered = [p for n, p in enumerate(declared) if n >= 2 or p.kind in _STARRED]
     description, told = docstring(handler.__doc__ or "")
@@ -144,14 +146,13 @@ def _unfit(parameter: Parameter, hints: Mapping[str, object]) -> tuple[str, str]
     if name not in hints:
         return "it has no annotation", f"Write `{name}: str`, or what it is."
     if default is not Parameter.empty and mutable(default):
-        what = f"its default {default!r} can be changed, and would be shared by all calls"
+        what = f"its default {quoted(default)} can be changed, and would be shared by all calls"
         return what, "Write a tuple, a frozen class or None."
     return None
 
 
 # ---------------------------------------------------------------------------------------------------------- JSON text
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
 _TOO_DEEP: Final = f"the arguments hold lists and objects more than {DEEPEST} deep inside each other"
 
 
@@ -173,13 +174,15 @@ def _decoded(arguments: str) -> dict[str, object]:
     if not arguments.strip():
         return {}
     try:
-        given = _DECODER.decode(arguments)
+        given = value_of(arguments, decimal_of)
     except UnicodeEncodeError as error:
         raise ArgumentsRefused([f"the arguments are not Unicode text: half a character at {error.start}"]) from error
     except RecursionError as error:
         raise ArgumentsRefused([_TOO_DEEP]) from error
     except ArithmeticError as error:
         raise ArgumentsRefused(["the arguments hold a number that is out of range"]) from error
+    except TooLarge as error:
+        raise ArgumentsRefused(["the arguments are not JSON: Integer value out of range"]) from error
     except msgspec.DecodeError as error:
         raise ArgumentsRefused([f"the arguments are not JSON: {error}"]) from error
     if not isinstance(given, dict):

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, NewType, Self, TypeVar, Union, final
 import attrs
 import typing_extensions
 from attrs import NOTHING, Attribute, Factory, field, frozen, make_class
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields as struct_fields
+
+from ezgraph.errors.words import quoted
 
 
 @final
@@ -43,7 +45,7 @@ def describe(tp: object) -> str:  # noqa: PLR0911  a line for each form
     if origin is Annotated:
         return describe(args[0])
     if origin is Literal:
-        return f"Literal[{', '.join(map(repr, args))}]"
+        return f"Literal[{', '.join(map(quoted, args))}]"
     if origin in (Union, types.UnionType):
         return " | ".join(describe(arg) for arg in args)
     return f"{describe(origin)}[{', '.join(describe(arg) for arg in args) or '()'}]"
@@ -55,14 +57,26 @@ def bare(tp: Any, levels: int = 100) -> Any:
         if tp is None:
             return type(None)
         if isinstance(tp, NewType):
-            tp = tp.__supertype__
+            tp = without_remarks(tp.__supertype__)
         elif get_origin(tp) is Annotated:
             tp = get_args(tp)[0]
         elif isinstance(tp, typing_extensions.TypeAliasType):
-            tp = tp.__value__
+            tp = without_remarks(tp.__value__)
         else:
             break
     return tp
+
+
+def without_remarks(tp: Any) -> Any:
+    """The type without what `Annotated` says of it to others: that need not be hashable, and we keep types by hash."""
+    origin, args = get_origin(tp), get_args(tp)
+    if origin is Annotated:
+        ours = [remark for remark in args[1:] if isinstance(remark, Meta)]
+        inner = without_remarks(args[0])
+        return Annotated[(inner, *ours)] if ours else inner
+    if origin is None or origin is Literal:
+        return tp
+    return _rebuilt(tp, tuple(map(without_remarks, args)))
 
 
 def is_record(tp: Any) -> bool:
@@ -95,6 +109,8 @@ def fields_of(tp: Any, *, extras: bool = False) -> tuple[Attribute[Any], ...] | 
     hints = _hints(cls, {one.name: one.type for one in written}, extras=extras)
     if isinstance(hints, Wrong):
         return hints
+    if extras:
+        hints = {name: without_remarks(hint) for name, hint in hints.items()}
     fill = _filler(tp, cls)
     if isinstance(fill, Wrong):
         return fill
@@ -162,9 +178,15 @@ def _filled(tp: Any, known: Mapping[Any, Any]) -> Any:
     if isinstance(tp, TypeVar) or tp is Self:
         return known.get(tp, tp)
     origin, args = get_origin(tp), get_args(tp)
-    filled = tuple(_filled(arg, known) for arg in args) if origin is not Literal else args
-    if all(new is old for new, old in zip(filled, args, strict=True)):
+    if origin is Literal:
         return tp
-    if origin is Annotated:
-        return Annotated[filled]
+    filled = tuple(_filled(arg, known) for arg in args)
+    return Annotated[filled] if origin is Annotated and filled != args else _rebuilt(tp, filled)
+
+
+def _rebuilt(tp: Any, filled: tuple[Any, ...]) -> Any:
+    """The type with others in the place of its arguments."""
+    origin = get_origin(tp)
+    if all(new is old for new, old in zip(filled, get_args(tp), strict=True)):
+        return tp
     return Union[filled] if origin in (Union, types.UnionType) else origin[filled]  # noqa: UP007  they are counted here

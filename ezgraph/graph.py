@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidInput
+from ezgraph.errors.words import quoted
 from ezgraph.models.contract import Model
 from ezgraph.nodes import Conversation, Node, Stage, Worker
 from ezgraph.session import END
@@ -115,9 +116,13 @@ class Graph(Generic[GraphContext]):
     ) -> None: ...
     def __init__(self, name: object, *, entry: Any, context: Any = None, version: int = 1) -> None:
         if not isinstance(name, str) or not name.strip():
-            raise InvalidInput("", f'Graph(name={name!r}): a graph needs a name. Write Graph("claims", entry=Intake).')
+            raise InvalidInput(
+                "", f'Graph(name={quoted(name)}): a graph needs a name. Write Graph("claims", entry=Intake).'
+            )
         if type(version) is not int or version < 1:
-            raise InvalidInput("", f"Graph({name!r}, version={version!r}): a version is a whole number, 1 or more.")
+            raise InvalidInput(
+                "", f"Graph({quoted(name)}, version={quoted(version)}): a version is a whole number, 1 or more."
+            )
         self.definition = Definition(name, entry, context, version=version)
 
     if not TYPE_CHECKING:  # to a type checker a graph that is not compiled has no such thing
@@ -170,10 +175,10 @@ class Graph(Generic[GraphContext]):
         """
         given: object = sources
         if not isinstance(given, tuple | list):
-            name = getattr(sources, "__name__", repr(sources))
+            name = getattr(sources, "__name__", quoted(sources))
             raise InvalidInput("", f"join({name}, to=...): pass a tuple of workers: join(({name}, ...), to=...).")
         if on_failure not in {None, *get_args(OnFailure)}:
-            raise InvalidInput("", f"on_failure={on_failure!r}: it is 'finish_siblings' or 'cancel_siblings'.")
+            raise InvalidInput("", f"on_failure={quoted(on_failure)}: it is 'finish_siblings' or 'cancel_siblings'.")
         return self._with(evolve(self.definition, joins=(*self.definition.joins, Join(tuple(sources), to, on_failure))))
 
     def compile(  # noqa: PLR0913  everything a graph is given at once

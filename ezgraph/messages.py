@@ -7,6 +7,8 @@ from typing import Final, Literal, TypeAlias, final
 from attrs import Attribute, field, frozen
 
 from ezgraph.errors import InvalidResponse
+from ezgraph.errors.words import quoted
+from ezgraph.numbers import is_kept
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 
@@ -18,7 +20,7 @@ def plain(call: str, text: object) -> str:
         InvalidResponse: It is no text, or holds half a surrogate pair.
     """
     if not isinstance(text, str):
-        raise InvalidResponse(call, f"its text is {text!r}", "Pass a str.")
+        raise InvalidResponse(call, f"its text is {quoted(text)}", "Pass a str.")
     text = str.__str__(text)
     if not text.isascii():
         try:
@@ -30,8 +32,8 @@ def plain(call: str, text: object) -> str:
 
 
 def _is_count(_: Usage, attribute: Attribute[int], count: object) -> None:
-    if type(count) is not int or count < 0:
-        raise InvalidResponse("Usage", f"{attribute.name}={count!r}", "Pass a whole number, 0 or more.")
+    if type(count) is not int or count < 0 or not is_kept(count):
+        raise InvalidResponse("Usage", f"{attribute.name}={quoted(count)}", "Pass a whole number, 0 or more.")
 
 
 def storable(text: str) -> str:
@@ -74,7 +76,7 @@ NO_USAGE: Final = Usage()
 
 def _is_plain(_: object, attribute: Attribute[str], text: object) -> None:
     if type(text) is not str:
-        raise InvalidResponse("ToolCall", f"{attribute.name}={text!r}", "Pass a str; arguments are JSON text.")
+        raise InvalidResponse("ToolCall", f"{attribute.name}={quoted(text)}", "Pass a str; arguments are JSON text.")
     plain("ToolCall", text)
 
 
@@ -97,14 +99,16 @@ class ToolCall:
 def _fits_its_role(message: Message, _: Attribute[Role], role: object) -> None:
     text, calls, call, internal = _held(message)
     if type(text) is not str:
-        raise InvalidResponse("Message", f"its text is {text!r}", "Pass a str.")
+        raise InvalidResponse("Message", f"its text is {quoted(text)}", "Pass a str.")
     plain("Message", text)
     if type(calls) is not tuple or any(type(one) is not ToolCall for one in calls):
-        raise InvalidResponse("Message", f"its calls are {calls!r}", "Pass a tuple of ToolCall.")
+        raise InvalidResponse("Message", f"its calls are {quoted(calls)}", "Pass a tuple of ToolCall.")
     if type(internal) is not bool:
-        raise InvalidResponse("Message", f"internal={internal!r}", "Write instruction(text) for what is internal.")
+        raise InvalidResponse(
+            "Message", f"internal={quoted(internal)}", "Write instruction(text) for what is internal."
+        )
     if role not in ("user", "assistant", "tool"):
-        raise InvalidResponse("Message", f"{role!r} is not a role", "Write user(), assistant() or tool_result().")
+        raise InvalidResponse("Message", f"{quoted(role)} is not a role", "Write user(), assistant() or tool_result().")
     if calls and role != "assistant":
         raise InvalidResponse("Message", f"a {role} message has no calls", "Write assistant(text, calls).")
     if (type(call) is str) != (role == "tool"):
@@ -156,16 +160,20 @@ def tool_result(call: str, text: str) -> Message:
     return Message("tool", plain("tool_result", text), call=call)
 
 
+def check_is_message(call: str, message: object) -> None:
+    """Refuse what is no message."""
+    if not isinstance(message, Message):
+        mend = "Pass user(...), instruction(...) or assistant(text)."
+        raise InvalidResponse(call, f"{quoted(message)} is no message", mend)
+
+
 def check_message(call: str, message: Message) -> None:
     """Refuse what no history could take by itself: a call without its result, or a result without its call.
 
     Raises:
         InvalidResponse: Rule D1.
     """
-    if not isinstance(message, Message):
-        raise InvalidResponse(
-            call, f"{message!r} is no message", "Pass user(...), instruction(...) or assistant(text)."
-        )
+    check_is_message(call, message)
     if message.calls or message.role == "tool":
         problem = "an assistant message with calls" if message.calls else "a tool message"
         mend = "The engine writes calls and results; pass user(...), instruction(...) or assistant(text)."

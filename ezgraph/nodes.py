@@ -24,6 +24,7 @@ from attrs import frozen
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidInput
+from ezgraph.errors.words import quoted
 from ezgraph.messages import Message
 from ezgraph.models.contract import Model
 from ezgraph.responses import (
@@ -180,7 +181,7 @@ class Worker(Node[State, Shared_contra], Generic[State, Output, Shared_contra]):
     @classmethod
     def _over(cls, inputs: Iterable[State], /) -> Fanout[Self]:
         """Links the class to its state type, for the checkers of `scatter`."""
-        return Fanout(workers=(cls,), inputs=tuple(inputs))
+        return Fanout(workers=(cls,), inputs=inputs)
 
     if TYPE_CHECKING:
 
@@ -265,7 +266,9 @@ def tool(
         InvalidInput: What is decorated is no method.
     """
     if handler is not None and not callable(getattr(handler, "__func__", handler)):
-        raise InvalidInput("", f"@tool({handler!r}): write @tool, or give options by name: @tool(name={handler!r}).")
+        raise InvalidInput(
+            "", f"@tool({quoted(handler)}): write @tool, or give options by name: @tool(name={quoted(handler)})."
+        )
     options = ToolOptions(name, timeout, blocking)
 
     def marked(handler: Any) -> Any:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from typing import (
     Any,
     Final,
@@ -29,7 +29,9 @@ from uuid import UUID
 from attrs import Attribute, field, frozen
 from immutables import Map
 
-from ezgraph.fields import Wrong, bare, describe, fields_of
+from ezgraph.errors.words import quoted
+from ezgraph.fields import Wrong, bare, describe, fields_of, without_remarks
+from ezgraph.numbers import MAX_BITS, is_kept
 
 LEAVES: Final = (type(None), bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, UUID)
 """The scalar types, each with one JSON form."""
@@ -135,7 +137,7 @@ Shape: TypeAlias = Leaf | Enumeration | Choice | Maybe | Many | Bag | Pack | Tab
 
 def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
     """What `tp` is, at its top level."""
-    tp = bare(tp)
+    tp = without_remarks(bare(tp))
     origin, args = get_origin(tp), get_args(tp)
     if tp in LEAVES:
         return Leaf(cast("type", tp))
@@ -155,9 +157,7 @@ def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
     if not isinstance(cls, type):
         return _not_a_class(tp)
     if issubclass(cls, Enum):
-        return (
-            Enumeration(cls) if len(cls) else Wrong(f"{describe(cls)} has no members", "Name the Enum that has them.")
-        )
+        return _enumeration(cls)
     if "__attrs_attrs__" in cls.__dict__:
         return _attrs_record(tp, cls)
     if issubclass(cls, tuple) and "_fields" in cls.__dict__:
@@ -165,9 +165,19 @@ def shape_of(tp: object) -> Shape:  # noqa: C901, PLR0911  a line for each form
     return _refused(tp, cls, args)
 
 
+def _enumeration(cls: type[Enum]) -> Shape:
+    if not len(cls):
+        return Wrong(f"{describe(cls)} has no members", "Name the Enum that has them.")
+    if issubclass(cls, Flag) and not all(is_kept(member.value) for member in cls):
+        return Wrong(f"{describe(cls)} has numbers of more than {MAX_BITS:,} bits", "Write frozenset[...] of an Enum.")
+    return Enumeration(cls)
+
+
 def _choice(values: tuple[Any, ...]) -> Shape:
     if odd := [value for value in values if value is not None and type(value) not in (str, int, bool)]:
-        return Wrong(f"Literal[{odd[0]!r}] is not of str, int, bool or None", "Name the Enum class itself.")
+        return Wrong(f"Literal[{quoted(odd[0])}] is not of str, int, bool or None", "Name the Enum class itself.")
+    if any(type(value) is int and not is_kept(value) for value in values):
+        return Wrong(f"a Literal has a number of more than {MAX_BITS:,} bits", "Name it by a text.")
     return Choice(values)
 
 

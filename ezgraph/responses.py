@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, Protocol, Self, TypeAlias, cast, final, overload
 
 from attrs import Attribute, evolve, field, fields, frozen
 from typing_extensions import TypeVar
 
 from ezgraph.errors import InvalidResponse
-from ezgraph.messages import Message, Usage, instruction, plain
+from ezgraph.errors.words import quoted
+from ezgraph.messages import Message, Usage, check_is_message, instruction, plain
 
 if TYPE_CHECKING:
     from ezgraph.nodes import Stage, Worker
@@ -58,8 +59,52 @@ Origin: TypeAlias = Literal["tool", "run", "response hook", "error hook"]
 """Where a response came from."""
 
 
+def _remade(value: Effects | Builders) -> tuple[Callable[[], object], tuple[()]]:
+    """How a response is copied and pickled: by its class, which checks what it is given, as whoever else makes one."""
+    given = {one.name: getattr(value, one.name) for one in fields(type(value))}
+    return partial(type(value), **given), ()
+
+
+def _check_usage(usage: object) -> None:
+    """Raise of what is no usage."""
+    if not isinstance(usage, Usage):
+        told = f"{quoted(usage)} is no usage"
+        raise InvalidResponse("with_usage", told, "Write with_usage(Usage(input_tokens=...)).")
+
+
+def _is_usage(_: object, __: object, usage: Any) -> None:
+    if usage is not None:
+        _check_usage(usage)
+
+
+def _as_feedback(text: Any) -> str | None:
+    return None if text is None else plain("with_tool_feedback", text)
+
+
+def _as_messages(messages: Any) -> tuple[Message, ...]:
+    call, mend = "with_messages", "Pass a list: with_messages([...])."
+    if isinstance(messages, Message):
+        raise InvalidResponse(call, "one message was given", mend)
+    try:
+        given = tuple(messages)
+    except TypeError as error:
+        raise InvalidResponse(call, f"{quoted(messages):.60} cannot be iterated", mend) from error
+    for message in given:
+        check_is_message(call, message)
+    return given
+
+
+def _are_cleanups(_: object, __: object, cleanups: Any) -> None:
+    call, mend = "with_cleanup", "Pass a function of no arguments."
+    if type(cleanups) is not tuple:
+        raise InvalidResponse(call, f"cleanups={quoted(cleanups):.60} is no tuple", mend)
+    for cleanup in cleanups:
+        if not callable(cleanup):
+            raise InvalidResponse(call, f"{quoted(cleanup)} cannot be called", mend)
+
+
 @final
-@frozen
+@frozen(getstate_setstate=False)
 class Effects:
     """What a response carries besides: see the builders.
 
@@ -71,10 +116,13 @@ class Effects:
             Process-local: never stored, and outside equality.
     """
 
-    usage: Usage | None = None
-    feedback: str | None = None
-    messages: tuple[Message, ...] = ()
-    cleanups: tuple[Callable[[], object], ...] = field(default=(), eq=False, repr=False)
+    usage: Usage | None = field(default=None, validator=_is_usage)
+    feedback: str | None = field(default=None, converter=_as_feedback)
+    messages: tuple[Message, ...] = field(default=(), converter=_as_messages)
+    cleanups: tuple[Callable[[], object], ...] = field(default=(), eq=False, repr=False, validator=_are_cleanups)
+
+    def __reduce__(self) -> tuple[Callable[[], object], tuple[()]]:
+        return _remade(self)
 
     @property
     def are_a_tools(self) -> bool:
@@ -86,7 +134,18 @@ NO_EFFECTS: Final = Effects()
 """Of a response that no builder has added to: this very object, so that the hot path asks once."""
 
 
-@frozen
+def _as_effects(effects: Effects) -> Effects:
+    """Effects, those that are none as `NO_EFFECTS` itself."""
+    if effects is NO_EFFECTS:
+        return NO_EFFECTS
+    given: object = effects
+    if not isinstance(given, Effects):
+        mend = "Write them with with_usage(...), with_messages(...) and so on."
+        raise InvalidResponse("effects", f"{quoted(given):.60} is no Effects", mend)
+    return effects if effects.cleanups or effects != NO_EFFECTS else NO_EFFECTS
+
+
+@frozen(getstate_setstate=False)
 class Builders:
     """What every response can carry.
 
@@ -94,7 +153,10 @@ class Builders:
         effects: What its builders have added.
     """
 
-    effects: Effects = NO_EFFECTS
+    effects: Effects = field(default=NO_EFFECTS, converter=_as_effects)
+
+    def __reduce__(self) -> tuple[Callable[[], object], tuple[()]]:
+        return _remade(self)
 
     def __repr__(self) -> str:
         """What it is and what was given, in short: a response may hold a customer's data of any length."""
@@ -104,8 +166,7 @@ class Builders:
 
     def with_usage(self, usage: Usage) -> Self:
         """Add `usage` to the accounting of the node that answers."""
-        if not isinstance(usage, Usage):
-            raise InvalidResponse("with_usage", f"{usage!r} is no usage", "Write with_usage(Usage(input_tokens=...)).")
+        _check_usage(usage)
         spent = self.effects.usage
         return self._with(usage=usage if spent is None else spent + usage)
 
@@ -115,15 +176,10 @@ class Builders:
 
     def with_messages(self, messages: Iterable[Message]) -> Self:
         """Append `messages` to the current history, after all results of the batch.  Rule B5: from a tool only."""
-        given: object = messages
-        if isinstance(given, Message):
-            raise InvalidResponse("with_messages", "one message was given", "Pass a list: with_messages([...]).")
-        return self._with(messages=(*self.effects.messages, *messages))
+        return self._with(messages=(*self.effects.messages, *_as_messages(messages)))
 
     def with_cleanup(self, cleanup: Callable[[], object]) -> Self:
         """Call `cleanup` once, when the model has seen the result or the step ends.  Rule B5: from a tool only."""
-        if not callable(cleanup):
-            raise InvalidResponse("with_cleanup", f"{cleanup!r} cannot be called", "Pass a function of no arguments.")
         return self._with(cleanups=(*self.effects.cleanups, cleanup))
 
     def _with(self, **more: Any) -> Self:
@@ -133,7 +189,7 @@ class Builders:
 def _named(value: object) -> str:
     if isinstance(value, tuple) and value and all(isinstance(one, type) for one in value):
         return f"({', '.join(map(_named, value))})"
-    return value.__name__ if isinstance(value, type) else f"{value!r:.100}"
+    return value.__name__ if isinstance(value, type) else f"{quoted(value):.100}"
 
 
 def _placed(value: object) -> Placement | None:
@@ -151,7 +207,10 @@ def _is_stage(response: Go[Any] | DirectTo[Any], _: Attribute[Any], target: obje
         raise InvalidResponse(call, f"{_named(target)} is not a stage", mend + ".")
 
 
-def _are_workers(response: Fanout[Any], _: Attribute[Any], workers: tuple[object, ...]) -> None:
+def _are_workers(response: Fanout[Any], _: Attribute[Any], workers: object) -> None:
+    if type(workers) is not tuple:
+        mend = "Write fanout(A, B, ...) or scatter(Worker, inputs)."
+        raise InvalidResponse("fanout", f"workers={quoted(workers):.60} is no tuple", mend)
     if response.inputs is not None:
         if len(workers) != 1 or _placed(workers[0]) != "internal":
             mend = "Write scatter(Worker, inputs) with one Worker class."
@@ -170,8 +229,28 @@ def _are_workers(response: Fanout[Any], _: Attribute[Any], workers: tuple[object
 def _is_text(response: object, _: Attribute[Any], text: object) -> None:
     call = type(response).__name__
     if not isinstance(text, str) or not text.strip():
-        raise InvalidResponse(call, f"the text is {text!r}", "Say something: the customer reads it. Rule A4.")
+        raise InvalidResponse(call, f"the text is {quoted(text)}", "Say something: the customer reads it. Rule A4.")
     plain(call, text)
+
+
+def _as_correction(text: Any) -> str:
+    return plain("stay", text)
+
+
+def _is_message(_: object, __: object, message: Any) -> None:
+    if message is not None:
+        check_is_message("with_message", message)
+
+
+def _as_message(message: str | Message) -> Message:
+    if isinstance(message, str):
+        return instruction(message)
+    check_is_message("with_message", message)
+    return message
+
+
+def _as_inputs(inputs: Any) -> tuple[object, ...] | None:
+    return None if inputs is None else inputs_of("scatter", inputs)
 
 
 def _as_str(text: Any) -> Any:
@@ -180,13 +259,13 @@ def _as_str(text: Any) -> Any:
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class Go(Builders, Generic[Target_co]):
     """The target becomes the cursor, durably, and runs within this turn.  Built by `go`."""
 
     target: type[Target_co] = field(validator=_is_stage)
     state: object = UNSET
-    message: Message | None = None
+    message: Message | None = field(default=None, validator=_is_message)
 
     def with_state(self: Go[Stage[State, Any]], state: State) -> Go[Target_co]:
         """Make `state` the target's node state; it must be of the target's own state type."""
@@ -194,18 +273,18 @@ class Go(Builders, Generic[Target_co]):
 
     def with_message(self, message: str | Message) -> Self:
         """Append `message` to the target's history, as its incoming message.  A `str` is an internal instruction."""
-        return evolve(self, message=instruction(message) if isinstance(message, str) else message)
+        return evolve(self, message=_as_message(message))
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class DirectTo(Builders, Generic[Target_co]):
     """The program's own text is the reply; the target owns the next turn and does not run now.  See `direct_to`."""
 
     target: type[Target_co] = field(validator=_is_stage)
     text: str = field(converter=_as_str, validator=_is_text)
     state: object = UNSET
-    message: Message | None = None
+    message: Message | None = field(default=None, validator=_is_message)
 
     def with_state(self: DirectTo[Stage[State, Any]], state: State) -> DirectTo[Target_co]:
         """Make `state` the target's node state; it must be of the target's own state type."""
@@ -213,11 +292,11 @@ class DirectTo(Builders, Generic[Target_co]):
 
     def with_message(self, message: str | Message) -> Self:
         """Append `message` to the target's history.  A `str` is an internal instruction."""
-        return evolve(self, message=instruction(message) if isinstance(message, str) else message)
+        return evolve(self, message=_as_message(message))
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class Fanout(Builders, Generic[Workers_co]):
     """Branches open for different workers; none of them becomes the cursor.  Built by `fanout` and `scatter`.
 
@@ -227,19 +306,19 @@ class Fanout(Builders, Generic[Workers_co]):
     """
 
     workers: tuple[type[Workers_co], ...] = field(validator=_are_workers)
-    inputs: tuple[object, ...] | None = None
+    inputs: tuple[object, ...] | None = field(default=None, converter=_as_inputs)
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class Stay(Builders):
     """Corrective feedback to the model; its loop goes on.  From a tool handler only.  Built by `stay`."""
 
-    text: str
+    text: str = field(converter=_as_correction)
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class Direct(Builders):
     """The program's own text is the reply; the node keeps the cursor.  Built by `direct`."""
 
@@ -247,7 +326,7 @@ class Direct(Builders):
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class Finish(Builders):
     """The graph completes with the program's own text.  Built by `finish`."""
 
@@ -255,7 +334,7 @@ class Finish(Builders):
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, getstate_setstate=False)
 class TaskResult(Builders, Generic[Output_co]):
     """The tool loop ends with a value of the node's output type; no route.  Built by `task_result`."""
 
@@ -324,6 +403,8 @@ def inputs_of(call: str, inputs: object) -> tuple[Any, ...]:
     Raises:
         InvalidResponse: It has none, or is a text or a mapping.
     """
+    if type(inputs) is tuple:
+        return inputs
     if isinstance(inputs, str | bytes | Mapping):
         raise InvalidResponse(call, f"one {type(inputs).__name__} was given", "Pass a list of inputs.")
     if isinstance(inputs, AbstractSet):
@@ -331,13 +412,13 @@ def inputs_of(call: str, inputs: object) -> tuple[Any, ...]:
     try:
         return tuple(cast("Iterable[Any]", inputs))
     except TypeError as error:
-        told = f"{inputs!r:.60} cannot be iterated"
+        told = f"{quoted(inputs):.60} cannot be iterated"
         raise InvalidResponse(call, told, "Pass a list of inputs.") from error
 
 
 def stay(text: str, /) -> Stay:
     """Tell the model what is wrong, from a tool handler; its loop goes on."""
-    return Stay(text=plain("stay", text))
+    return Stay(text=text)
 
 
 def direct(text: str, /) -> Direct:

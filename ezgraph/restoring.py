@@ -15,6 +15,7 @@ from attrs import field, frozen
 from attrs.validators import optional
 
 from ezgraph.errors import InvalidInput, InvalidResponse
+from ezgraph.errors.words import quoted
 from ezgraph.messages import plain
 from ezgraph.nodes import Node, Stage
 from ezgraph.session import Session, Standing
@@ -129,7 +130,9 @@ def start_over_after(idle: timedelta) -> Policy:
     """
     given: object = idle
     if not isinstance(given, timedelta) or given <= timedelta(0):
-        raise InvalidInput("", f"start_over_after({idle!r}): pass a positive timedelta, such as timedelta(days=7).")
+        raise InvalidInput(
+            "", f"start_over_after({quoted(idle)}): pass a positive timedelta, such as timedelta(days=7)."
+        )
 
     def policy(restored: Restored) -> Decision:
         return start_over(f"nothing was said for {restored.idle}") if restored.idle >= idle else keep()

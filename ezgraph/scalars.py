@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from ezgraph.numbers import decimal_of
 from ezgraph.structuring import Single, exactly, whole
 
 LARGEST: Final = 6144
@@ -40,7 +41,7 @@ def _decimal(value: object) -> object:
         isinstance(value, int | Decimal) or (isinstance(value, str) and _NUMBER.fullmatch(value))
     ):
         raise ValueError
-    number = Decimal(value)
+    number = decimal_of(value) if isinstance(value, str) else Decimal(value)
     if not number.is_finite() or abs(number.adjusted()) > LARGEST:
         raise ValueError
     return number

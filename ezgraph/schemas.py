@@ -16,12 +16,13 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, final, get_args, get
 from uuid import UUID
 
 import attrs
-import msgspec
 from attrs import NOTHING, Attribute, frozen
 
 from ezgraph.docstrings import docstring
+from ezgraph.errors.words import quoted
 from ezgraph.fields import attributes, bare, describe
 from ezgraph.limits import LIMITS, metas
+from ezgraph.numbers import plain_of
 from ezgraph.scalars import SINGLE
 from ezgraph.structuring import BUILT, Misfit, Named, is_enum, single
 from ezgraph.unions import is_union, members_of, own_fields, tag_of
@@ -136,7 +137,7 @@ class Schemas:
                 schema = schema if of else {**_NAIVE[inner]}
             elif limit not in keywords:
                 mend = "Remove it, or write it at the type that it limits, as in Annotated[int, Meta(ge=1)] | None."
-                self.flaw(place, f"{limit}={of!r} is no limit of {describe(inner)}", mend)
+                self.flaw(place, f"{limit}={quoted(of)} is no limit of {describe(inner)}", mend)
             elif keywords[limit] in schema:
                 self.flaw(place, f"{limit} is given twice", "Write it once.")
             else:
@@ -303,17 +304,19 @@ class Schemas:
                 self.flaw(place, what, "Write factory=..., or compute the value in a property.")
             return shown_default(default.factory()) if default.factory in (list, dict, set) else {}
         if mutable(default):
-            return self.flaw(place, f"its default {default!r} can be changed, and would be shared", "Write factory=...")
+            return self.flaw(
+                place, f"its default {quoted(default)} can be changed, and would be shared", "Write factory=..."
+            )
         shown = shown_default(default)
         return shown or self.flaw(
-            place, f"its default {default!r} has no form in JSON", "Write one that has, or factory=..."
+            place, f"its default {quoted(default)} has no form in JSON", "Write one that has, or factory=..."
         )
 
 
 def shown_default(default: object) -> Schema:
     """A default as a schema shows it; nothing where JSON has no form for it."""
     try:
-        plain = msgspec.to_builtins(default, str_keys=True)
+        plain = plain_of(default)
         json.dumps(plain, allow_nan=False)
     except Exception:  # noqa: BLE001  whatever it raises, it cannot be shown
         return {}

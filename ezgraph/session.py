@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ezgraph.activations import Activation, Place, Row, Rows
 from ezgraph.errors import InvalidInput
+from ezgraph.errors.words import quoted
 from ezgraph.histories import Addition, History
 from ezgraph.messages import Message, Usage
 from ezgraph.notes import Note
@@ -92,7 +93,7 @@ class ErrorRecord:
 def check_session(session: object) -> None:
     """Raise of what is no session's id."""
     if not isinstance(session, str) or not session.strip():
-        raise InvalidInput("", f'the session id is {session!r}: pass a text such as session="c-17".')
+        raise InvalidInput("", f'the session id is {quoted(session)}: pass a text such as session="c-17".')
     if not session.isprintable() or len(session) > 200:
         raise InvalidInput(session, "a session id is printable and at most 200 characters long.")
 

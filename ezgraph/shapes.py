@@ -16,7 +16,9 @@ from attrs import NOTHING, Factory, frozen
 from immutables import Map
 from typing_extensions import TypeAliasType
 
+from ezgraph.errors.words import quoted
 from ezgraph.fields import Wrong, describe
+from ezgraph.numbers import MAX_BITS, is_kept
 from ezgraph.records import Bag, Choice, Enumeration, Leaf, Many, Maybe, OneOf, Pack, Record, Table, kinds_of, shape_of
 from ezgraph.responses import UNSET
 
@@ -161,10 +163,8 @@ def _is_fixed(moment: datetime | time) -> bool:
 
 
 # What a value of a scalar type must be besides, to come back equal.
-_BITS: Final = 13_288  # Python reads no number of more than about 4000 digits from text
-
 LEAF_TESTS: Final[dict[type, tuple[Test, str]]] = {
-    int: (lambda number: number.bit_length() < _BITS, "of less than 13,288 bits"),
+    int: (is_kept, f"of less than {MAX_BITS + 1:,} bits"),
     str: (is_text, "text that UTF-8 can encode"),
     float: (math.isfinite, "a finite number"),
     Decimal: (Decimal.is_finite, "a finite number"),
@@ -215,7 +215,7 @@ class _Tests:
         shape = shape_of(tp)
         match shape:
             case Leaf(cls) if cls is int:
-                return f"type({first}) is {self._named(int)} and {of}.bit_length() < {_BITS}"
+                return f"type({first}) is {self._named(int)} and {of}.bit_length() <= {MAX_BITS}"
             case Leaf(cls):
                 further = f" and {self._further(cls, of)}" if cls in LEAF_TESTS else ""
                 return f"type({first}) is {self._named(cls)}{further}"
@@ -376,7 +376,7 @@ def found(value: object) -> str:
 
 def _value(value: object) -> str:
     plain = value is None or type(value) in (str, int, bool, float)
-    return f"{value!r:.60}" if plain else found(value)
+    return f"{quoted(value):.60}" if plain else found(value)
 
 
 def _explain_leaf(cls: type, value: object, path: str) -> Mismatch | None:

@@ -33,8 +33,9 @@ from cattrs.cols import is_mapping
 from cattrs.errors import AttributeValidationNote, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn_from_attrs
 
-from ezgraph.fields import attributes, bare, is_record
+from ezgraph.fields import attributes, bare, is_record, without_remarks
 from ezgraph.limits import LIMITS, metas
+from ezgraph.numbers import decimal_text
 from ezgraph.unions import is_union, members_of, own_fields, tag_of
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
@@ -99,6 +100,7 @@ class Strict(Converter):
 
     def get_structure_hook(self, type: Any, cache_result: bool = True) -> Hook:  # noqa: A002, FBT001, FBT002  as cattrs has it
         """The hook of a type; cattrs would take an IntEnum for the int that it is too."""
+        type = without_remarks(type)  # noqa: A001  as cattrs has it
         return self._choice(type) if is_enum(type) else super().get_structure_hook(type, cache_result)
 
     # ----------------------------------------------------------------------------------------------------------- hooks
@@ -380,7 +382,7 @@ def found(value: object) -> str:
         case int() if abs(value) >= 10**40:
             return "a number of more than 40 digits"
         case _:
-            text = str(value)
+            text = decimal_text(value) if isinstance(value, Decimal) else str(value)
             return text if len(text) <= 40 else f"{text[:40]}…"
 
 

@@ -457,7 +457,7 @@ def test_a_broken_pipe_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         monkeypatch.setattr(sys, "stdout", gone)
-        assert main(["draw", "shop.py:shop"]) == 1
+        assert main(["draw", "shop.py:shop"]) == 141
         gone.write("what is left over is dropped")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pytest
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen
 from attrs.exceptions import FrozenInstanceError
 from desk import Joined, Ledger, Left, Note, Other, Right, spoken
 from immutables import Map
@@ -53,7 +55,7 @@ from ezgraph import (
 )
 from ezgraph.algebra.acceptance import yielded
 from ezgraph.models import ModelReply, ScriptedModel, call
-from ezgraph.responses import RESPONSES, UNSET, Builders, Stay
+from ezgraph.responses import NO_EFFECTS, RESPONSES, UNSET, Builders, Effects, Stay
 from ezgraph.runtime.compiled import CompiledGraph
 
 MAKERS: dict[type, Callable[[], Any]] = {
@@ -752,3 +754,102 @@ def test_e6_inputs_have_an_order(inputs: Any, told: str) -> None:
     """Rule E6: results come in input order; a set has another one in each process."""
     with pytest.raises(InvalidResponse, match=re.escape(told)):
         scatter(Left, inputs)
+
+
+# --------------------------------------------------------------------------- made by a class, by `evolve`, by a copy
+
+SEVEN: Any = 7
+LEFT: Any = Left
+SOME: Any = {1}
+LISTED: Any = [Left]
+ONE: Any = user("a")
+MISMADE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    # as its class makes it, and as its builder does
+    "scatter over a set": (lambda: Fanout(workers=(Left,), inputs=SOME), lambda: scatter(LEFT, SOME)),
+    "scatter over one text": (lambda: Fanout(workers=(Left,), inputs="ab"), lambda: scatter(LEFT, "ab")),
+    "scatter over a number": (lambda: Fanout(workers=(Left,), inputs=7), lambda: scatter(LEFT, SEVEN)),
+    "a message": (lambda: Go(target=Other, message=SEVEN), lambda: go(Other).with_message(SEVEN)),
+    "its message": (
+        lambda: DirectTo(target=Other, text="there", message=SEVEN),
+        lambda: direct_to(Other, "there").with_message(SEVEN),
+    ),
+    "correction": (lambda: Stay(text=SEVEN), lambda: stay(SEVEN)),
+    "half a correction": (lambda: Stay(text="\ud800"), lambda: stay("\ud800")),
+    "usage": (lambda: Effects(usage=SEVEN), lambda: stay("no").with_usage(SEVEN)),
+    "feedback": (lambda: Effects(feedback=SEVEN), lambda: stay("no").with_tool_feedback(SEVEN)),
+    "messages": (lambda: Effects(messages=SEVEN), lambda: stay("no").with_messages(SEVEN)),
+    "one message": (lambda: Effects(messages=ONE), lambda: stay("no").with_messages(ONE)),
+    "no message": (lambda: Effects(messages=[SEVEN]), lambda: stay("no").with_messages([SEVEN])),
+    "cleanup": (lambda: Effects(cleanups=(SEVEN,)), lambda: stay("no").with_cleanup(SEVEN)),
+}
+
+
+@pytest.mark.parametrize("name", MISMADE)
+def test_a3_a_class_refuses_what_its_builder_refuses(name: str) -> None:
+    by_class, by_builder = MISMADE[name]
+    with pytest.raises(InvalidResponse) as refused:
+        by_builder()
+    with pytest.raises(InvalidResponse) as caught:
+        by_class()
+    assert str(caught.value) == str(refused.value)
+
+
+@every
+def test_a3_effects_are_effects(kind: type) -> None:
+    with pytest.raises(InvalidResponse, match=r"effects: 7 is no Effects"):
+        evolve(MAKERS[kind](), effects=SEVEN)
+
+
+def test_a3_evolve_checks_as_the_builder_does() -> None:
+    scattered = scatter(LEFT, [1, 2])
+    with pytest.raises(InvalidResponse, match="a set has no order"):
+        evolve(scattered, inputs=SOME)
+    with pytest.raises(InvalidResponse, match=r"workers=\[.* is no tuple"):
+        evolve(scattered, workers=LISTED)
+    with pytest.raises(InvalidResponse, match="is not a stage"):
+        evolve(go(Other), target=LEFT)
+    assert evolve(scattered, inputs=(one for one in (1, 2))) == scattered
+    assert Fanout(workers=(Left,), inputs=iter([1, 2])) == scattered
+
+
+@every
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a1_a_copy_is_equal_and_made_by_its_class(kind: type, again: Callable[[Any], Any]) -> None:
+    plain = MAKERS[kind]()
+    spent = plain.with_usage(Usage(1)).with_messages([user("look")]).with_cleanup(_clean)
+    assert again(plain) == plain
+    assert again(plain).effects is NO_EFFECTS
+    assert again(spent) == spent
+    assert not hasattr(plain, "__setstate__")
+
+
+def test_a1_effects_that_are_none_are_none() -> None:
+    assert Direct(text="said", effects=Effects()).effects is NO_EFFECTS
+    assert Direct(text="said", effects=Effects(cleanups=(_clean,))).effects.cleanups == (_clean,)
+
+
+class Read(Worker[int, int]):
+    def run(self, ctx: Context[int]) -> TaskResult[int]:
+        return task_result(ctx.state)
+
+
+class Ask(Conversation[None]):
+    @tool
+    def look(self, ctx: Context[None], *, wrong: bool = False) -> Fanout[Read]:
+        """Look."""
+        inputs: Any = {1, 2} if wrong else (one for one in (1, 2))
+        return Fanout(workers=(Read,), inputs=inputs)
+
+
+class Say(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Direct:
+        return direct(str(sum(ctx.results(Read))))
+
+
+def test_e6_a_scatter_made_by_its_class_runs() -> None:
+    graph = Graph("asks", entry=Ask).stages(Say).workers(Read).join((Read,), to=Say)
+    app = graph.compile(model=ScriptedModel(call("look", wrong=True), call("look")))
+    with pytest.raises(StepFailed, match="a set has no order"):
+        app.invoke("look", session="c-17")
+    turn = app.invoke("look", session="c-18")
+    assert turn.reply == "3"

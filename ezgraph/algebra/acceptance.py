@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import msgspec
 from immutables import Map
 
 from ezgraph.algebra.settling import CONTINUE, Answer, Reply, Yielded
 from ezgraph.errors import OutputError
+from ezgraph.errors.words import quoted
+from ezgraph.numbers import json_of, json_of_any
 from ezgraph.plan import NodeSpec, Tool
 from ezgraph.responses import Direct, TaskResult
 
@@ -98,11 +99,11 @@ def _as_text(spec: NodeSpec, value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return msgspec.json.encode(value, enc_hook=_plain, order="deterministic").decode()
+        return json_of_any(value, _plain, "deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OutputError(
             spec.id,
-            f"{spec.id} gave task_result({value!r}), which has no JSON to reply with: {error}. "
+            f"{spec.id} gave task_result({quoted(value)}), which has no JSON to reply with: {error}. "
             "Let its on_response return a text for it.",
         ) from error
 
@@ -113,4 +114,4 @@ def _plain(value: object) -> object:
         raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
     if all(type(key) is str for key in value):
         return dict(value)
-    return sorted(value.items(), key=lambda pair: msgspec.json.encode(pair[0]))
+    return sorted(value.items(), key=lambda pair: json_of(pair[0]))

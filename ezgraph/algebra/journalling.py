@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import json
 from msgspec.structs import replace
 
 from ezgraph import errors
@@ -19,6 +18,7 @@ from ezgraph.errors import NodeError, StepFailed
 from ezgraph.histories import Addition
 from ezgraph.messages import Usage, storable
 from ezgraph.notes import Note, Raised, Said
+from ezgraph.numbers import is_kept, json_of, value_of
 from ezgraph.plan import Plan, Tool
 from ezgraph.responses import UNSET, Builders, Direct, DirectTo, Effects, Fanout, Finish, Go, Response, Stay, TaskResult
 from ezgraph.session import Delta, Session
@@ -89,10 +89,14 @@ def meant(plan: Plan, said: Said) -> Response[Any]:
 
 def raised(error: NodeError) -> Raised:
     """What a called worker raised, as a journal keeps it."""
-    facts = {
-        name: value for name, value in vars(error).items() if value is None or isinstance(value, str | int | float)
-    }
-    return Raised(type(error).__name__, storable(str(error)), storable(json.encode(facts).decode()))
+    facts = {name: value for name, value in vars(error).items() if _is_fact(value)}
+    return Raised(type(error).__name__, storable(str(error)), storable(json_of(facts).decode()))
+
+
+def _is_fact(value: object) -> bool:
+    if isinstance(value, int):
+        return is_kept(value)
+    return value is None or isinstance(value, str | float)
 
 
 def recalled(kept: Raised) -> NodeError:
@@ -100,7 +104,7 @@ def recalled(kept: Raised) -> NodeError:
     cls = _ERRORS.get(kept.error, StepFailed)
     error = cls.__new__(cls)
     Exception.__init__(error, kept.text)
-    vars(error).update({"error": Exception(kept.text)} if cls is StepFailed else {}, **json.decode(kept.facts))
+    vars(error).update({"error": Exception(kept.text)} if cls is StepFailed else {}, **value_of(kept.facts))
     return error
 
 

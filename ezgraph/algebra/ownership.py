@@ -66,7 +66,7 @@ _ROUTES: Final[frozenset[type]] = frozenset({Go, Fanout, DirectTo, Finish})
 
 TABLE: Final[Mapping[tuple[Origin, Placement], Permission]] = MappingProxyType(
     {
-        ("tool", "conversation"): Permission(_ROUTES | {Stay, Direct, TaskResult}, "refused"),
+        ("tool", "conversation"): Permission(_ROUTES | {*_ANSWERS, Stay}, "refused"),
         ("tool", "internal"): Permission(_ANSWERS | {Stay}, "refused"),
         ("run", "conversation"): Permission(_ROUTES | {Direct}, "continue"),
         ("run", "internal"): Permission(_ANSWERS, "continue"),

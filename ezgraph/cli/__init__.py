@@ -1,19 +1,33 @@
 """The command line: `check`, `draw`, `chat` and `migrate` for a graph, and `sessions` for what a store keeps.
 
 Answers go to stdout and hints to stderr.  Exit codes: 0 fine, 1 the graph, the run or a session has problems, 2 the
-command is wrong.
+command is wrong, 141 whoever read the answer has gone (as a shell says of a program that SIGPIPE ended).
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from io import TextIOWrapper
 
 from ezgraph.cli.chatting import DEFAULT_SESSION, chat
 from ezgraph.cli.sessions import add_sessions, migrate
-from ezgraph.cli.targets import FINE, MISUSED, PROBLEMS, Refused, Target, compiled_of, hint, target_of
+from ezgraph.cli.targets import (
+    FINE,
+    GONE,
+    MISUSED,
+    PROBLEMS,
+    Refused,
+    Target,
+    answer,
+    compiled_of,
+    forget_output,
+    hint,
+    output,
+    read_texts,
+    standard_input,
+    target_of,
+)
 from ezgraph.compilation import plan_of
 from ezgraph.drawing import mermaid
 from ezgraph.errors import DefinitionError, InvalidInput, StoreError
@@ -30,27 +44,41 @@ def main(arguments: list[str] | None = None) -> int:
     Raises:
         SystemExit: The arguments are wrong (code 2), or ask for help (code 0).
     """
-    given = _parser().parse_args(arguments)
+    if sys.stdout is None:  # what would be told would be lost, and a command must not be done untold
+        hint("ezgraph: standard output is closed: send it to /dev/null where nobody reads it.")
+        return PROBLEMS
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack what a customer wrote
     try:
-        code: int = given.run(given)
-        sys.stdout.flush()
+        try:
+            return _carried_out(arguments)
+        finally:
+            with output():
+                sys.stdout.flush()
     except Refused as refused:
         hint(f"ezgraph: {refused}")
         return refused.code
+    except BrokenPipeError:
+        forget_output()
+        return GONE
+    except OSError as error:
+        hint(f"ezgraph: {error}")
+        return PROBLEMS
+    except KeyboardInterrupt:
+        return PROBLEMS
+
+
+def _carried_out(arguments: list[str] | None) -> int:
+    given = _parser().parse_args(arguments)
+    try:
+        read_texts(given)
+        code: int = given.run(given)
     except (StoreError, InvalidInput) as error:
         hint(f"{type(error).__name__}: {error}")
         return PROBLEMS if isinstance(error, StoreError) else MISUSED
     except DefinitionError as error:
-        print(error, file=sys.stdout if given.run is _check else sys.stderr)
-        return PROBLEMS
-    except BrokenPipeError:
-        # Whoever read has gone; what is still buffered must not fail again when the interpreter closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PROBLEMS
-    except KeyboardInterrupt:
+        (answer if given.run is _check else hint)(str(error))
         return PROBLEMS
     return code
 
@@ -59,7 +87,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ezgraph",
         description="Check, draw or try a graph.",
-        epilog="Exit codes: 0 fine, 1 the graph or the run has problems, 2 the command is wrong.",
+        epilog="Exit codes: 0 fine, 1 the graph or the run has problems, 2 the command is wrong, 141 nobody reads on.",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -87,13 +115,13 @@ def _check(given: Namespace) -> int:
     plan = _plan(target_of(given.target))
     workers = [node for node, spec in plan.nodes.items() if spec.placement == "internal"]
     stages = [node for node in plan.nodes if node not in workers]
-    print(f"ok: graph {plan.graph!r} begins at {plan.entry}")
+    answer(f"ok: graph {plan.graph!r} begins at {plan.entry}")
     for what, names in (("stages", stages), ("workers", workers)):
-        print(f"{what}: {len(names)}" + (f" ({', '.join(names)})" if names else ""))
-    print(f"edges: {len(plan.arrows)}")
-    print(f"openings: {len(plan.openings)}")
+        answer(f"{what}: {len(names)}" + (f" ({', '.join(names)})" if names else ""))
+    answer(f"edges: {len(plan.arrows)}")
+    answer(f"openings: {len(plan.openings)}")
     for opening in plan.openings:
-        print(f"  {opening.place}: {_told(opening.closure)}")
+        answer(f"  {opening.place}: {_told(opening.closure)}")
     return FINE
 
 
@@ -107,7 +135,7 @@ def _told(closure: Closure) -> str:
 
 
 def _draw(given: Namespace) -> int:
-    print(mermaid(_plan(target_of(given.target))), end="")
+    answer(mermaid(_plan(target_of(given.target))), end="")
     return FINE
 
 
@@ -122,6 +150,7 @@ def _chat(given: Namespace) -> int:
     session: str = given.session
     if not session.strip() or not session.isprintable() or len(session) > 200:
         raise Refused(f"--session {session!r}: a session id is printable text of at most 200 characters.")
+    standard_input()
     return chat(compiled_of(given.target, "chat"), session)
 
 

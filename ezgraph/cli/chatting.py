@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Final, final
 
-from ezgraph.cli.targets import FINE, PROBLEMS, hint
+from ezgraph.cli.targets import FINE, PROBLEMS, hint, output
 from ezgraph.errors import EzGraphError, UnfinishedWork, UnknownSession
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.session import END, Turn
@@ -108,7 +108,8 @@ class _Chat:
         if turn.reply is None:
             hint("(no reply)")
         else:
-            print(turn.reply, flush=True)
+            with output():
+                print(turn.reply, flush=True)
 
 
 def _read_line() -> str:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from json import dumps
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
-from ezgraph.cli.targets import FINE, PROBLEMS, Refused, compiled_of, hint
+from msgspec import DecodeError, json
+
+from ezgraph.cli.targets import FINE, PROBLEMS, Refused, answer, compiled_of, hint, standard_input
+from ezgraph.numbers import json_of, value_of
 from ezgraph.runtime.awaiting import settled
 from ezgraph.session import Standing
+from ezgraph.shapes import is_text
 from ezgraph.stores.contract import Archive, Query
 from ezgraph.stores.parts import Document, Unreadable, check
 from ezgraph.stores.sqlite import SQLiteStore
@@ -34,7 +39,7 @@ def add_sessions(commands: Any) -> None:
         (
             "export",
             _export,
-            "Write sessions to stdout, one JSON object a line; all that fit, where none is named.",
+            "Write sessions to stdout, one JSON object a line: the named, or all that fit; not both.",
             ("[ID]",),
         ),
         ("import", _import, "Read what `export` wrote from stdin; nothing is read in unless all of it can be.", ()),
@@ -80,6 +85,8 @@ def _query(given: Namespace) -> Query:
     )
 
 
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+
 Command = Callable[[Archive, Namespace], int]
 
 
@@ -105,10 +112,19 @@ def _archive(where: str) -> Iterator[Archive]:
 def _filled(where: str) -> Iterator[Archive]:
     """The same, for who asks about sessions that are there already: it makes no file."""
     with _archive(where) as archive:
-        if isinstance(archive, SQLiteStore) and not Path(archive.path).exists():
-            told = "name a SQLite file, or module:name of a compiled graph."
-            raise Refused(f"there is no file {archive.path}: {told}")
+        _check_filled(archive)
         yield archive
+
+
+def _check_filled(archive: object) -> None:
+    """Refuse a file in which nobody has kept anything, which a store would make its own when it looks into it."""
+    if not isinstance(archive, SQLiteStore):
+        return
+    path, told = Path(archive.path), "name a SQLite file, or module:name of a compiled graph."
+    if not path.exists():
+        raise Refused(f"there is no file {path}: {told}")
+    if path.stat().st_size == 0 and not Path(f"{path}-wal").exists():
+        raise Refused(f"the file {path} is empty: {told}")
 
 
 def _now(answer: Answer | Awaitable[Answer]) -> Answer:
@@ -123,24 +139,32 @@ def _list(archive: Archive, given: Namespace) -> int:
     for entry in _now(archive.find(_query(given))):
         written = datetime.fromtimestamp(entry.updated, UTC).isoformat(timespec="seconds")
         told = (entry.session, entry.graph, entry.version, entry.revision, entry.cursor, entry.status, written)
-        print("\t".join(map(str, told)))
+        answer("\t".join(map(str, told)))
     return FINE
 
 
 def _show(archive: Archive, given: Namespace) -> int:
-    print(json.dumps(_now(archive.export(given.ids[0])), indent=2, ensure_ascii=False))
+    document = json_of(_now(archive.export(given.ids[0])))
+    answer(json.format(document, indent=2).decode())
     return FINE
 
 
 def _export(archive: Archive, given: Namespace) -> int:
-    for session in given.ids or [entry.session for entry in _now(archive.find(_query(given)))]:
-        print(json.dumps({"session": session, "document": _now(archive.export(session))}))
+    query = _query(given)
+    if given.ids and query != Query():
+        raise Refused("export takes ids, or what the sessions are that are meant (--graph and so on), and not both.")
+    for session in given.ids or [entry.session for entry in _now(archive.find(query))]:
+        line = json_of({"session": session, "document": _now(archive.export(session))}).decode()
+        answer(_NOT_ASCII.sub(lambda found: dumps(found[0])[1:-1], line))  # JSON whatever the terminal lacks
     return FINE
 
 
 def _import(archive: Archive, _given: Namespace) -> int:
     read: dict[str, Document] = {}
-    for number, line in enumerate(sys.stdin, 1):
+    lines = standard_input()
+    if isinstance(lines, TextIOWrapper):
+        lines.reconfigure(encoding="utf-8", errors="surrogateescape")  # JSON is UTF-8, whatever the locale
+    for number, line in enumerate(lines, 1):
         match _parsed(line, number):
             case {"session": str(session), "document": document, **rest} if not rest:
                 if session in read:
@@ -159,8 +183,10 @@ def _import(archive: Archive, _given: Namespace) -> int:
 
 def _parsed(line: str, number: int) -> object:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
+        if not is_text(line):
+            raise Refused(f"line {number} is not UTF-8 text.", PROBLEMS)
+        return value_of(line)
+    except (ValueError, DecodeError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}", PROBLEMS) from None
 
 
@@ -181,19 +207,20 @@ def _prune(archive: Archive, given: Namespace) -> int:
     query = _query(given)
     if query == Query(after=query.after, limit=query.limit) and not given.all:
         raise Refused("prune would forget every session: say which, or --all.")
-    print(_now(archive.prune(query)))
+    answer(str(_now(archive.prune(query))))
     return FINE
 
 
 def migrate(given: Namespace) -> int:
     """Bring a store's sessions to the graph's version, or say what would fail."""
     app = compiled_of(given.target, "migrate")
+    _check_filled(app.archive)
     if not given.check:
         for session in asyncio.run(app.amigrate()):
-            print(session)
+            answer(session)
         return FINE
     unfit = asyncio.run(app.aunfit())
     for error in unfit:
-        print(f"{type(error).__name__}: {error}")
+        answer(f"{type(error).__name__}: {error}")
     hint(f"{len(unfit)} would not load" if unfit else "all sessions load")
     return PROBLEMS if unfit else FINE

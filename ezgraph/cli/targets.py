@@ -6,21 +6,24 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TextIO, TypeAlias, final
 
 from ezgraph.errors import DefinitionError
 from ezgraph.graph import Graph
 from ezgraph.runtime.compiled import CompiledGraph
+from ezgraph.shapes import is_text
 
 FINE: Final = 0
 PROBLEMS: Final = 1
 MISUSED: Final = 2
+GONE: Final = 141
 
 Target: TypeAlias = Graph[Any] | CompiledGraph
 
@@ -40,7 +43,80 @@ class Refused(Exception):  # noqa: N818  named for what happened, as the library
 
 def hint(text: str) -> None:
     """Say on stderr what is no answer."""
-    print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # else `print` would take it for an answer
+        print(text, file=sys.stderr, flush=True)
+
+
+def answer(text: str, end: str = "\n") -> None:
+    """Say on stdout what was asked for.
+
+    Raises:
+        Refused: It cannot be written.
+        BrokenPipeError: Nobody reads it.
+    """
+    with output():
+        print(text, end=end)
+
+
+@contextmanager
+def output() -> Iterator[None]:
+    """Around what is written to stdout: where that cannot be, it is said so."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        forget_output()
+        raise Refused(f"standard output cannot be written: {error.strerror or error}.", PROBLEMS) from None
+
+
+def forget_output() -> None:
+    """Drop what is still buffered: it must not fail again when the interpreter closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_TEXTS: Final = {
+    "graph": "--graph",
+    "cursor": "--cursor",
+    "after": "--after",
+    "session": "--session",
+    "ids": "the session id",
+}
+"""The arguments that name what stands in a store, where all text is UTF-8."""
+
+
+def read_texts(given: Namespace) -> None:
+    """Make text of the arguments that are: under a locale of another encoding the interpreter has not read them.
+
+    Raises:
+        Refused: One is not UTF-8.
+    """
+    for name, told in _TEXTS.items():
+        written = getattr(given, name, None)
+        if isinstance(written, str):
+            setattr(given, name, _text(told, written))
+        elif written:
+            setattr(given, name, [_text(told, one) for one in written])
+
+
+def _text(told: str, written: str) -> str:
+    if is_text(written):
+        return written
+    try:
+        return os.fsencode(written).decode()
+    except UnicodeError:
+        raise Refused(f"{told} {written!a} is not UTF-8 text.") from None
+
+
+def standard_input() -> TextIO:
+    """What a command reads from.
+
+    Raises:
+        Refused: It is closed.
+    """
+    if sys.stdin is None:
+        raise Refused("standard input is closed: this command reads from it.", PROBLEMS)
+    return sys.stdin
 
 
 def target_of(text: str) -> Target:

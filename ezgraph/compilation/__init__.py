@@ -13,6 +13,7 @@ from ezgraph.annotations import Returns, members, shown
 from ezgraph.compilation.specs import NodeReader
 from ezgraph.compilation.ways import UNKNOWN, Link, Ways
 from ezgraph.errors import DefinitionError, Problem
+from ezgraph.errors.words import quoted
 from ezgraph.graph import Definition, OnFailure
 from ezgraph.nodes import Conversation, Node, Stage, Worker
 from ezgraph.plan import NodeSpec, Opening, Plan, Wiring
@@ -43,7 +44,7 @@ def plan_of(definition: Definition, wiring: Wiring | None = None) -> Plan:
         mend = "Pass an initial context of its own type, to the last field."
         problems.append(Problem("wrong-context", "context", f"{path} must be {wanted}, and is {found}", mend))
     if not _may_begin(entry):
-        shown_entry = entry.__name__ if isinstance(entry, type) else repr(entry)
+        shown_entry = entry.__name__ if isinstance(entry, type) else quoted(entry)
         mend = "Pass entry=Intake, a Conversation or GraphNode, or for a job a Worker."
         problems.append(Problem("no-entry", "entry", f"{shown_entry} is no node's class", mend))
     nodes: dict[str, NodeSpec] = {}
@@ -118,7 +119,7 @@ def _instances(definition: Definition, problems: list[Problem]) -> Iterator[tupl
     for given, kind, method in registered:
         cls = _class(given)
         if cls is None:
-            shown_given = given.__name__ if isinstance(given, type) else repr(given)
+            shown_given = given.__name__ if isinstance(given, type) else quoted(given)
             mend = "Pass classes or instances of your Conversations, GraphNodes and Workers."
             problems.append(Problem("placement", f"{method}({shown_given})", "is no node", mend))
             continue
@@ -156,10 +157,10 @@ def _id(cls: type, seen: dict[str, type], problems: list[Problem]) -> str:
     own = vars(cls).get("id", cls.__name__)
     mend = 'Give it its own: `id = "..."` in the class body.'
     if not isinstance(own, str) or own == END or own.startswith("$") or not own.strip():
-        what = f"the id {own!r} is " + ("the engine's" if isinstance(own, str) and own.strip() else "no name")
+        what = f"the id {quoted(own)} is " + ("the engine's" if isinstance(own, str) and own.strip() else "no name")
         problems.append(Problem("reserved-id", cls.__name__, what, mend))
     elif own in seen:
-        what = f"has the id {own!r} of {seen[own].__name__}"
+        what = f"has the id {quoted(own)} of {seen[own].__name__}"
         problems.append(Problem("duplicate-id", cls.__name__, what, mend))
     else:
         return own
@@ -186,7 +187,7 @@ def _instance(given: object, cls: type[Node[Any, Any]], problems: list[Problem])
 def _check_end_session(wiring: Wiring, ids: dict[type, str], problems: list[Problem]) -> None:
     for cls in wiring.end_session:
         if cls not in ids or not issubclass(cls, Conversation):
-            name = getattr(cls, "__name__", repr(cls))
+            name = getattr(cls, "__name__", quoted(cls))
             known = ", ".join(c.__name__ for c in ids if issubclass(c, Conversation)) or "it has none"
             mend = f"Name conversations of the graph: {known}."
             problems.append(Problem("end-session", f"end_session={name}", "is no conversation of the graph", mend))
@@ -217,7 +218,7 @@ def _links(definition: Definition, ids: dict[type, str], problems: list[Problem]
     ]
     for sources, target, is_join, policy in told:
         named = ", ".join(map(_named, sources)) + ("," if is_join and len(sources) == 1 else "")
-        to = f"to={_named(target)}" + (f", on_failure={policy!r}" if policy else "")
+        to = f"to={_named(target)}" + (f", on_failure={quoted(policy)}" if policy else "")
         place = f"join(({named}), {to})" if is_join else f"edge({named}, {_named(target)})"
         goal = END if target == END else ids.get(target) if isinstance(target, type) else None
         known = tuple(ids[source] for source in sources if isinstance(source, type) and source in ids)

@@ -27,6 +27,7 @@ from ezgraph.annotations import (
     shown,
 )
 from ezgraph.errors import Problem
+from ezgraph.fields import without_remarks
 from ezgraph.messages import Message
 from ezgraph.nodes import Node, Worker
 from ezgraph.plan import Handler
@@ -157,7 +158,10 @@ class MethodReader:
         function = getattr(self.cls, name)
         names = self._parameters(name, function, taking)
         hints = hints_of(self.cls, function, self.known)
-        if isinstance(hints, dict) and names:
+        if isinstance(hints, AnnotationFlaw):
+            return hints
+        hints = {given: without_remarks(hint) for given, hint in hints.items()}
+        if names:
             self._check_context(name, hints.get(names[0], Any))
             if taking is not None and len(names) > 1:
                 self._check_taken(name, names[1], hints.get(names[1], Any))

@@ -15,6 +15,8 @@ from ezgraph.annotations import Returns, bindings, is_open, members, shown
 from ezgraph.arguments import parameters_of
 from ezgraph.compilation.handlers import TAKES, MethodReader
 from ezgraph.errors import Problem
+from ezgraph.errors.words import quoted
+from ezgraph.fields import without_remarks
 from ezgraph.models.contract import Model, ToolSpec
 from ezgraph.nodes import TOOL_MARK, Conversation, Node, Stage, ToolOptions, Worker
 from ezgraph.plan import END_SESSION, NodeSpec, Tool, Wiring
@@ -68,7 +70,7 @@ class NodeReader:
         known = bindings(self.cls)
 
         def argument(owner: Any, index: int) -> object:
-            return known.get(owner, {}).get(owner.__parameters__[index], UNSET)
+            return without_remarks(known.get(owner, {}).get(owner.__parameters__[index], UNSET))
 
         output = argument(Worker, 1) if issubclass(self.cls, Worker) else None
         methods = MethodReader(self.cls, self.node, known, self.problems, argument(Node, 0), argument(Node, 1), output)
@@ -158,23 +160,25 @@ class NodeReader:
         """What a class body sets: the history space, the rounds, the seed.  Rules F4, G2, G3."""
         if issubclass(self.cls, Stage) and not _is_text(self.node.history):
             self.methods.problem(
-                "attribute", "history", f"is {self.node.history!r}", 'Name a history space: history = "default".'
+                "attribute", "history", f"is {quoted(self.node.history)}", 'Name a history space: history = "default".'
             )
         if by_code:
             return
         rounds, seed = self.node.rounds, self.node.seed
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-            self.methods.problem("attribute", "rounds", f"is {rounds!r}", "Give a whole number, 1 or more: rounds = 8.")
+            self.methods.problem(
+                "attribute", "rounds", f"is {quoted(rounds)}", "Give a whole number, 1 or more: rounds = 8."
+            )
         if seed is not None and not _is_text(seed):
             self.methods.problem(
-                "attribute", "seed", f"is {seed!r}", 'Give a text, or None for no such message: seed = "Begin."'
+                "attribute", "seed", f"is {quoted(seed)}", 'Give a text, or None for no such message: seed = "Begin."'
             )
 
     def _check_seconds(self, name: str, seconds: object, *, kept: bool) -> None:
         if seconds is None:
             return
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-            self.methods.problem("timeout", name, f"timeout={seconds!r}", "Give seconds above 0, or None.")
+            self.methods.problem("timeout", name, f"timeout={quoted(seconds)}", "Give seconds above 0, or None.")
         elif not kept:
             self.methods.problem(
                 "timeout",
@@ -192,7 +196,7 @@ class NodeReader:
                     "missing-model", "", "has no model", "Pass compile(model=...), or set `model` on the node."
                 )
         if own is not None and not callable(getattr(own, "respond", None)):
-            self.methods.problem("missing-model", "", f"its model {own!r} has no respond()", "Pass a Model.")
+            self.methods.problem("missing-model", "", f"its model {quoted(own)} has no respond()", "Pass a Model.")
         return own
 
     # -------------------------------------------------------------------------------- tools
@@ -241,7 +245,7 @@ class NodeReader:
 
     def _answer(self, name: str) -> object:
         """What a tool gives as a task result; a stage's must be one that a journal can keep.  Rule L4."""
-        given = tuple(dict.fromkeys(self.methods.returns[name].outputs))
+        given = tuple(dict.fromkeys(map(without_remarks, self.methods.returns[name].outputs)))
         output = self.methods.output
         if issubclass(self.cls, Worker):
             return None if output is UNSET or is_open(output) or not given or flaws(output) else output
@@ -274,7 +278,7 @@ class NodeReader:
         if output is UNSET or is_open(output) or isinstance(output, ForwardRef):
             return
         for name, said in returns.items():
-            for given in said.outputs:
+            for given in map(without_remarks, said.outputs):
                 if not _fits(given, output):
                     problem(
                         "output-type",

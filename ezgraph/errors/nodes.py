@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ezgraph.errors.root import EzGraphError
+from ezgraph.errors.words import quoted, said
 
 
 class NodeError(EzGraphError):
@@ -64,7 +65,7 @@ class OwnershipError(NodeError):
         an = "an" if origin.startswith("error") else "a"
         super().__init__(
             node,
-            f"{node}.{handler} returned {response!r}: {an} {origin} in {placement} placement may return "
+            f"{node}.{handler} returned {quoted(response)}: {an} {origin} in {placement} placement may return "
             f"{', '.join(allowed)}. {mend}",
         )
 
@@ -78,7 +79,7 @@ class ConflictError(NodeError):
 
     def __init__(self, node: str, outcomes: Sequence[tuple[str, str, object]]) -> None:
         self.outcomes = tuple(outcomes)
-        calls = "; ".join(f"{name} ({call}) gave {response!r}" for call, name, response in outcomes)
+        calls = "; ".join(f"{name} ({call}) gave {quoted(response)}" for call, name, response in outcomes)
         super().__init__(
             node,
             f"{node}: the tool calls of one message exclude each other: {calls}. Let one tool decide, or compile with "
@@ -252,8 +253,8 @@ class StepFailed(NodeError):
     def __init__(self, node: str, error: BaseException, tool: str | None = None, call: str | None = None) -> None:
         self.error, self.tool, self.call = error, tool, call
         where = f"{node}.{tool} (call {call})" if tool else node
-        said = str(error)
-        super().__init__(node, f"{where} raised {type(error).__name__}{said and ': '}{said}")
+        text = said(error)
+        super().__init__(node, f"{where} raised {type(error).__name__}{text and ': '}{text}")
 
 
 class ModelStopped(NodeError):

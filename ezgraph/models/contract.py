@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias, final, get_args
 from attrs import field, frozen
 
 from ezgraph.errors import InvalidResponse
+from ezgraph.errors.words import quoted
 from ezgraph.messages import NO_USAGE, Message, ToolCall, Usage, plain
 
 StopReason: TypeAlias = Literal["complete", "length", "filtered"]
@@ -56,17 +57,17 @@ def _as_plain(text: object) -> str:
 
 def _are_calls(_: object, __: object, calls: object) -> None:
     if type(calls) is not tuple or any(type(call) is not ToolCall for call in calls):
-        raise InvalidResponse("ModelReply", f"its calls are {calls!r}", "Pass a tuple of ToolCall.")
+        raise InvalidResponse("ModelReply", f"its calls are {quoted(calls)}", "Pass a tuple of ToolCall.")
 
 
 def _is_usage(_: object, __: object, usage: object) -> None:
     if type(usage) is not Usage:
-        raise InvalidResponse("ModelReply", f"its usage is {usage!r}", "Pass Usage(input_tokens=..., ...).")
+        raise InvalidResponse("ModelReply", f"its usage is {quoted(usage)}", "Pass Usage(input_tokens=..., ...).")
 
 
 def _is_reason(_: object, __: object, stop: object) -> None:
     if stop not in get_args(StopReason):
-        raise InvalidResponse("ModelReply", f"stop={stop!r}", f"Pass one of {get_args(StopReason)}.")
+        raise InvalidResponse("ModelReply", f"stop={quoted(stop)}", f"Pass one of {get_args(StopReason)}.")
 
 
 @final

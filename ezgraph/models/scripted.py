@@ -10,6 +10,7 @@ from typing import Self, TypeAlias, final
 from attrs import frozen
 
 from ezgraph.errors import ScriptError
+from ezgraph.errors.words import quoted
 from ezgraph.messages import ToolCall, Usage
 from ezgraph.models.contract import ModelReply, ModelRequest
 
@@ -119,14 +120,16 @@ def _check_step(number: int, step: object) -> None:
         raise ScriptError(
             None,
             0,
-            f"step {number} of the script is {step!r}: write a text, call(...), (call(...), call(...)) for several in "
-            "one message, ModelReply(...), an exception to raise, or a function of the request.",
+            f"step {number} of the script is {quoted(step)}: write a text, call(...), (call(...), call(...)) for "
+            "several in one message, ModelReply(...), an exception to raise, or a function of the request.",
         )
 
 
 def _replied(number: int, request: ModelRequest, given: object) -> ModelReply:
     if not isinstance(given, ModelReply):
         raise ScriptError(
-            request.node, 0, f"step {number} of the script is a function that gave {given!r}: return ModelReply(...)."
+            request.node,
+            0,
+            f"step {number} of the script is a function that gave {quoted(given)}: return ModelReply(...).",
         )
     return given

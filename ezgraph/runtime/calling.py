@@ -14,6 +14,7 @@ from ezgraph.algebra.journalling import raised, recalled
 from ezgraph.algebra.scheduling import Seen, depth_at
 from ezgraph.algebra.settling import Published, Yielded
 from ezgraph.errors import InvalidResponse, NodeError, ReplayMismatch, StepLimit, StepOver
+from ezgraph.errors.words import quoted
 from ezgraph.messages import Usage
 from ezgraph.plan import NodeSpec
 from ezgraph.runtime.context import Context
@@ -140,7 +141,7 @@ async def _run(ctx: Context[Any, Any], journal: Journal, spec: NodeSpec, state: 
     if (note := journal.found(at)) is not None:
         (before,) = note.state.values()
         if note.worker != spec.id or before != state:
-            raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({state!r})", f"{note.worker}({before!r})")
+            raise ReplayMismatch(ctx._spec.id, at, f"{spec.id}({quoted(state)})", f"{note.worker}({quoted(before)})")
         if note.raised is not None:
             return CallFailed(recalled(note.raised), note.usage)
         return Done(note.output[spec.id], note.cells[spec.id], note.usage)

@@ -30,6 +30,7 @@ from ezgraph.errors import (
     UnfinishedWork,
     UnknownSession,
 )
+from ezgraph.errors.words import quoted
 from ezgraph.graph import AtEnd, Definition, Durability, OnConflict
 from ezgraph.messages import Message
 from ezgraph.models.contract import Model
@@ -105,11 +106,11 @@ class CompiledGraph:
         if model is not None:
             check_has("model", model, ("respond",), "an object with `async def respond(self, request)`")
         if on_restore is not None and not callable(on_restore):
-            raise InvalidInput("", f"on_restore={on_restore!r}: pass a function of one Restored.")
+            raise InvalidInput("", f"on_restore={quoted(on_restore)}: pass a function of one Restored.")
         if on_restore is not None and store is not None:
             check_has("store", store, ("entry",), "a store that says how long a session was idle")
         if listener is not None and not callable(listener):
-            raise InvalidInput("", f"listener={listener!r}: pass a function of one event.")
+            raise InvalidInput("", f"listener={quoted(listener)}: pass a function of one event.")
         if isinstance(end_session, type):
             raise InvalidInput("", f"end_session={end_session.__name__}: pass a list: [{end_session.__name__}].")
         check_steps(migrations)

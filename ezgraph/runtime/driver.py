@@ -17,6 +17,7 @@ from ezgraph.algebra.journalling import noting
 from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
 from ezgraph.algebra.settling import Failed, Outcome, Published, cursor_settled, settle, settle_all
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepFailed, StepLimit
+from ezgraph.errors.words import said
 from ezgraph.messages import NO_USAGE, Usage, storable
 from ezgraph.notes import Note
 from ezgraph.plan import Plan
@@ -260,7 +261,7 @@ def _is_of_cancellation(error: BaseException) -> bool:
 
 def failure(error: NodeError) -> Failed:
     """A step that raised, as an outcome, in text that every store can keep."""
-    return Failed(type(error).__name__, storable(str(error)))
+    return Failed(type(error).__name__, storable(said(error)))
 
 
 @final

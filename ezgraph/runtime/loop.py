@@ -16,6 +16,7 @@ from ezgraph.algebra.results import extra_messages, fresh_ids, results_of
 from ezgraph.algebra.settling import Answer
 from ezgraph.arguments import ArgumentsRefused
 from ezgraph.errors import ConflictError, ModelStopped, NodeError, OutputError, ReplayMismatch, RoundLimit, StepFailed
+from ezgraph.errors.words import quoted
 from ezgraph.histories import Addition
 from ezgraph.messages import Message, ToolCall, Usage, assistant, check_message, instruction, tool_result
 from ezgraph.models.contract import Model, ModelReply, ModelRequest
@@ -114,7 +115,7 @@ class _Loop:
         prompt = await settled(self.spec.node.prompt(ctx))
         ctx._check_fault()
         if not isinstance(prompt, str):
-            raise TypeError(f"{self.spec.id}.prompt gave {prompt!r}: return a str")
+            raise TypeError(f"{self.spec.id}.prompt gave {quoted(prompt)}: return a str")
         self.journal.hold("prompt", text=prompt, **self._since(*before))
         return prompt
 
@@ -128,7 +129,7 @@ class _Loop:
         reply: object = await settled(self.model.respond(request))
         await self.clean_up()
         if not isinstance(reply, ModelReply):
-            raise TypeError(f"the model's respond() gave {reply!r}: return ModelReply(text=...)")
+            raise TypeError(f"the model's respond() gave {quoted(reply)}: return ModelReply(text=...)")
         ctx._spend(reply.usage)
         self._check(reply)
         calls = fresh_ids(reply.calls)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, cast, final
 
-from msgspec import json
 from msgspec.structs import replace
 
 from ezgraph.activations import Place, Row, Rows
 from ezgraph.errors import CorruptSession, MigrationFailed, StateTypeError, VersionMismatch, WrongGraph
 from ezgraph.errors.stores import Wrong
 from ezgraph.notes import Note
+from ezgraph.numbers import MAX_BITS, TooLarge, json_of, value_of
 from ezgraph.session import Delta, Session
 from ezgraph.shapes import describe, flaws, is_text
 from ezgraph.stores import parts as form
@@ -224,6 +224,9 @@ class _Cut:
         except UnicodeEncodeError:
             place = next(_surrogates(plain, path), path)
             raise self._refused(place, "text that UTF-8 can encode", "text with a lone surrogate") from None
+        except TooLarge:
+            found = "one with a longer number"
+            raise self._refused(path, f"of whole numbers of at most {MAX_BITS:,} bits", found) from None
         if len(body) > form.MAX_BYTES:
             raise self._refused(path, f"at most {form.MAX_BYTES} bytes of JSON", f"{len(body)} bytes")
         if form.is_too_deep(body):
@@ -269,7 +272,7 @@ def _cut_notes(cut: _Cut, after: Session, delta: Delta) -> None:
 
 def _own(document: Document) -> Document:
     """A copy that is JSON all the way down, and shares nothing."""
-    made: Document = json.decode(json.encode(document))
+    made: Document = value_of(json_of(document))
     return made
 
 

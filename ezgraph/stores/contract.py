@@ -9,7 +9,9 @@ from typing import Any, Protocol, final
 from attrs import Attribute, field, frozen
 
 from ezgraph.errors import InvalidInput
+from ezgraph.errors.words import quoted
 from ezgraph.session import Delta, Session, Standing
+from ezgraph.shapes import is_text
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.parts import Document
 
@@ -51,7 +53,12 @@ def _is_countable(_: object, attribute: Attribute[Any], given: Any) -> None:
     whole = attribute.name == "limit"
     if given is not None and (type(given) not in ((int,) if whole else (int, float)) or not 0 <= given < 2**62):
         number = "a whole number" if whole else "a number"
-        raise InvalidInput("", f"Query({attribute.name}={given!r}): pass {number}, 0 or more.")
+        raise InvalidInput("", f"Query({attribute.name}={quoted(given)}): pass {number}, 0 or more.")
+
+
+def _is_name(_: object, attribute: Attribute[Any], given: Any) -> None:
+    if given is not None and (not isinstance(given, str) or not is_text(given)):
+        raise InvalidInput("", f"Query({attribute.name}={quoted(given)}): pass a text that UTF-8 can encode.")
 
 
 @final
@@ -68,11 +75,11 @@ class Query:
         limit: At most so many, in the order of their ids.
     """
 
-    graph: str | None = None
-    cursor: str | None = None
+    graph: str | None = field(default=None, validator=_is_name)
+    cursor: str | None = field(default=None, validator=_is_name)
     status: Standing | None = None
     idle: float | None = field(default=None, validator=_is_countable)
-    after: str | None = None
+    after: str | None = field(default=None, validator=_is_name)
     limit: int | None = field(default=None, validator=_is_countable)
 
     def fits(self, entry: Entry) -> bool:

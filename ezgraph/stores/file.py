@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Final, Literal, TypeAlias, TypeVar, final
 from weakref import finalize
 
-from ezgraph.errors import ForeignFile, StoreUnavailable
+from ezgraph.errors import ForeignFile, InvalidInput, StoreUnavailable
 from ezgraph.stores.place import Identity, Place, check_log, forget_log, identity, log_of
 
 APPLICATION_ID: Final = 0x657A6772
@@ -113,13 +113,17 @@ class SQLiteFile:
     """A connection to a file, opened at first use and used by one thread at a time.
 
     Args:
-        path: The file.  Its folder must exist.
+        path: The file, as errors name it.  Its folder must exist.
         timeout: Seconds to wait for another writer.
         sync: What a commit outlasts.
+
+    Raises:
+        InvalidInput: The path leads nowhere.
     """
 
     def __init__(self, path: str, timeout: float, sync: Sync) -> None:
         self.path, self._timeout, self._sync = path, timeout, sync
+        self._file = _whole(path)
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._leave: Callable[[], object] | None = None
@@ -175,18 +179,18 @@ class SQLiteFile:
 
     def _opened(self) -> sqlite3.Connection:
         with _OPENING:
-            if identity(self.path) not in _OPEN:
+            if identity(self._file) not in _OPEN:
                 self._look()
             connection = sqlite3.connect(
-                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+                self._file, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
-            found = identity(self.path)
+            found = identity(self._file)
             _OPEN[found] += 1
         leave = finalize(
-            self, _leave, connection, self.path, found
+            self, _leave, connection, self._file, found
         )  # at exit, too: or the log would be left beside the file
         try:
-            self._place = Place(self.path, found, logged=self._prepare(connection) == "wal")
+            self._place = Place(self._file, found, logged=self._prepare(connection) == "wal")
             # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
             connection.text_factory = bytes
         except BaseException:
@@ -197,7 +201,7 @@ class SQLiteFile:
 
     def _look(self) -> None:
         """Judge the file by its header before SQLite may touch it."""
-        path = Path(self.path)
+        path = Path(self._file)
         try:
             if not stat.S_ISREG(path.stat().st_mode):
                 raise StoreUnavailable(self.path, f"{self.path} is not a file. Name a file in it or beside it.")
@@ -217,7 +221,7 @@ class SQLiteFile:
         if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
             raise self._foreign("is not a SQLite file")
         self._judge(int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big"))
-        check_log(self.path)
+        check_log(self._file)
         deadline = monotonic() + _GLANCE
         while self._is_cut_off():
             if monotonic() > deadline:
@@ -225,7 +229,7 @@ class SQLiteFile:
             sleep(_GLANCE / 10)
 
     def _header(self) -> bytes:
-        with Path(self.path).open("rb") as file:
+        with Path(self._file).open("rb") as file:
             return file.read(100)
 
     def _is_cut_off(self) -> bool:
@@ -233,13 +237,13 @@ class SQLiteFile:
 
         While another process closes the file, it may look so for an instant.
         """
-        log = Path(log_of(self.path))
+        log = Path(log_of(self._file))
         if log.exists() and log.stat().st_size:  # what the file lacks may be in the log
             return False
         header = self._header()
         page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
         counted = header[24:28] == header[92:96]  # else an old library wrote it, which did not count pages
-        return counted and Path(self.path).stat().st_size < pages * (65536 if page == 1 else page)
+        return counted and Path(self._file).stat().st_size < pages * (65536 if page == 1 else page)
 
     def _judge(self, application: int, schema: int) -> None:
         if application != APPLICATION_ID:
@@ -291,6 +295,14 @@ class SQLiteFile:
             else:
                 (schema,) = connection.execute("PRAGMA user_version").fetchone()
                 self._judge(application, schema)
+
+
+def _whole(path: str) -> str:
+    """The path without links, from the root: a program may change its folder, and SQLite keeps the log at its end."""
+    try:
+        return str(Path(path).resolve())
+    except (OSError, RuntimeError) as error:
+        raise InvalidInput("", f"SQLiteStore({path!r}) leads nowhere from this folder: {error}.") from None
 
 
 def _leave(connection: sqlite3.Connection, path: str, found: Identity | None) -> None:

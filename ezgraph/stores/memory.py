@@ -9,11 +9,11 @@ from time import time
 from typing import final
 
 from attrs import define
-from msgspec import json
 from msgspec.structs import replace
 
 from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
+from ezgraph.numbers import json_of, value_of
 from ezgraph.session import Delta, Session, check_session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query, new_incarnation
@@ -130,7 +130,7 @@ class MemoryStore:
         found = self._sessions.get(session)
         if found is None:
             raise NoSuchSession("memory", session)
-        document: Document = json.decode(json.encode(found.document()))
+        document: Document = value_of(json_of(found.document()))
         return document
 
     def add(self, documents: Mapping[str, Document], /) -> None:

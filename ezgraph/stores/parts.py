@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from json import dumps, loads
+from json import dumps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from msgspec import MsgspecError, json
+from msgspec import DecodeError
 
 from ezgraph.algebra.scheduling import standing_of
+from ezgraph.numbers import TooLarge, json_of, value_of, without_long
 from ezgraph.session import Session, Standing
 from ezgraph.shapes import MAX_DEPTH
 
@@ -125,7 +126,7 @@ def place_name(node: Any, item: Any) -> str:
 
 def encoded(value: Any) -> str:
     """A plain value as JSON text."""
-    return json.encode(value).decode()
+    return json_of(value).decode()
 
 
 def count_of(session: Session) -> int:
@@ -212,6 +213,8 @@ def _part(kind: str, name: str, at: int, value: Any) -> Part:
         name.encode()
     except UnicodeEncodeError:
         raise Unreadable("$", f"the {kind} of {name!a} has text that UTF-8 cannot encode") from None
+    except TooLarge as error:
+        raise Unreadable("$", f"the {kind} of {name!a} cannot be kept: {error}") from None
     except RecursionError:
         raise Unreadable("$", f"the {kind} of {name!a} is nested more than {MAX_NESTING} deep") from None
     parsed(body)  # bounded, as whatever is read
@@ -267,7 +270,7 @@ def written_as_json(document: object) -> Any:
         Unreadable: JSON has no form for something in it (bytes, a Decimal, NaN), or it could not be written.
     """
     try:
-        text = dumps(document, allow_nan=False, ensure_ascii=False)
+        text = _dumped(document)
         text.encode()
     except UnicodeEncodeError:
         raise Unreadable("$", "has text that UTF-8 cannot encode") from None
@@ -277,7 +280,17 @@ def written_as_json(document: object) -> Any:
         raise Unreadable("$", f"is not JSON: {error}") from None
     if is_too_deep(text):
         raise _too_deep("$")
-    return loads(text)
+    return _value(text, "$")
+
+
+def _dumped(document: object) -> str:
+    try:
+        return dumps(document, allow_nan=False, ensure_ascii=False)
+    except UnicodeEncodeError:
+        raise
+    except ValueError:  # the interpreter's limit of digits, or what is wrong without long numbers, too
+        dumps(without_long(document), allow_nan=False)
+        return encoded(document)
 
 
 def check(document: object) -> None:
@@ -354,9 +367,15 @@ def parsed(text: object, path: str = "$") -> Any:
         raise Unreadable(path, f"is longer than {MAX_BYTES} bytes")
     if is_too_deep(text if isinstance(text, str) else text.decode(errors="replace")):
         raise _too_deep(path)
+    return _value(text, path)
+
+
+def _value(text: str | bytes, path: str) -> Any:
     try:
-        return json.decode(text)
-    except (MsgspecError, UnicodeError, RecursionError) as error:
+        return value_of(text)
+    except TooLarge as error:
+        raise Unreadable(path, f"cannot be kept: {error}") from None
+    except (DecodeError, UnicodeError, RecursionError) as error:
         raise Unreadable(path, f"is not JSON: {error}") from None
 
 

@@ -18,9 +18,10 @@ from uuid import UUID
 from attrs import Attribute
 from cattrs.gen import make_dict_unstructure_fn_from_attrs
 from immutables import Map
-from msgspec import Struct, json
+from msgspec import Struct
 
-from ezgraph.fields import attributes, bare, describe, is_record
+from ezgraph.fields import attributes, bare, describe, is_record, without_remarks
+from ezgraph.numbers import MAX_BITS, decimal_of, decimal_text, json_of
 from ezgraph.records import Choice, Maybe, OneOf, Table, kinds_of, shape_of
 from ezgraph.shapes import LEAF_TESTS
 from ezgraph.structuring import Hook, Misfit, Name, Named, Single, Strict, each, exactly, found, is_enum, single
@@ -31,7 +32,7 @@ Dump: TypeAlias = Callable[[Any], Any]
 # For each scalar that JSON lacks: dump, load, and the form in words.
 _FORMS: Final[dict[type, tuple[Dump, Callable[[Any], Any], str]]] = {
     bytes: (lambda value: b64encode(value).decode(), partial(b64decode, validate=True), "base64"),
-    Decimal: (str, Decimal, "a decimal number as a string"),
+    Decimal: (decimal_text, decimal_of, "a decimal number as a string"),
     UUID: (str, UUID, "a UUID"),
     date: (date.isoformat, date.fromisoformat, "a date as YYYY-MM-DD"),
     datetime: (datetime.isoformat, datetime.fromisoformat, "a date and time in ISO 8601"),
@@ -60,10 +61,16 @@ def _flag(cls: type[Flag], value: Any) -> object:
     return made
 
 
+def _integer(value: Any) -> object:
+    if type(value) is not int or value.bit_length() > MAX_BITS:
+        raise ValueError
+    return value
+
+
 _SINGLES: Final[dict[type, Single]] = {
     type(None): ("null", partial(exactly, type(None))),
     bool: ("true or false", partial(exactly, bool)),
-    int: ("an integer", partial(exactly, int)),
+    int: ("an integer", _integer),
     float: ("a number with a point", partial(exactly, float)),
     str: ("a string", partial(exactly, str)),
     **{cls: (words, partial(_canonical, cls)) for cls, (_, _, words) in _FORMS.items()},
@@ -98,6 +105,7 @@ class Plain(Strict):
 
     def get_unstructure_hook(self, type: Any, cache_result: bool = True) -> Dump:  # noqa: A002, FBT001, FBT002  as cattrs has it
         """The dump of a type; cattrs would take a str-Enum for a str."""
+        type = without_remarks(type)  # noqa: A001  as cattrs has it
         if is_enum(type):
             return attrgetter("value" if issubclass(type, Flag) else "name")
         return super().get_unstructure_hook(type, cache_result)
@@ -206,12 +214,12 @@ class Plain(Strict):
         if bare(key) is str:
             return lambda value: {name: dump(value[name]) for name in sorted(value)}
         return lambda value: sorted(
-            ([dump_key(name), dump(one)] for name, one in value.items()), key=lambda pair: json.encode(pair[0])
+            ([dump_key(name), dump(one)] for name, one in value.items()), key=lambda pair: json_of(pair[0])
         )
 
     def _dump_bag(self, tp: Any) -> Dump:
         dump = self.get_unstructure_hook(get_args(tp)[0])
-        return lambda value: sorted(map(dump, value), key=json.encode)
+        return lambda value: sorted(map(dump, value), key=json_of)
 
 
 def _as_it_is(value: Any) -> Any:

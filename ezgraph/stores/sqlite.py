@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike, fsdecode, fspath
-from pathlib import Path
 from threading import Lock
 from time import time
 from typing import NamedTuple, Self, TypeVar, final, get_args
@@ -83,13 +82,13 @@ class SQLiteStore:
             raise InvalidInput("", f"keep={keep!r}: pass how many sessions, 0 or more.")
         if type(timeout) not in (int, float) or not 0 <= timeout < 1e6:
             raise InvalidInput("", f"timeout={timeout!r}: pass seconds, 0 or more.")
-        self.path, self._clock, self._keep = _whole(text), clock, keep
+        self.path, self._clock, self._keep = text, clock, keep
         self._lock = Lock()
         self._kept: dict[str, _Kept] = {}  # oldest first
-        self._writes = SQLiteFile(self.path, timeout, sync)
+        self._writes = SQLiteFile(text, timeout, sync)
         self._group = Group(self._write) if sync == "commit" else None
         # Who reads does not wait for a group that waits for the disk.
-        self._reads = self._writes if self._group is None else SQLiteFile(self.path, timeout, sync)
+        self._reads = self._writes if self._group is None else SQLiteFile(text, timeout, sync)
 
     # ------------------------------------------------------------------------------------------------- one session
 
@@ -298,11 +297,3 @@ class SQLiteStore:
             return ask(question)
         except UnicodeEncodeError:
             raise InvalidInput(session, f"the session id {session!a} is not text that UTF-8 can encode.") from None
-
-
-def _whole(path: str) -> str:
-    """The path without links, from the root: a program may change its folder, and SQLite keeps the log at its end."""
-    try:
-        return str(Path(path).resolve())
-    except (OSError, RuntimeError) as error:
-        raise InvalidInput("", f"SQLiteStore({path!r}) leads nowhere from this folder: {error}.") from None
