@@ -135,7 +135,7 @@ _BYTES: list[bytes] = []
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_l4_whatever_bytes_are_damaged_every_call_refuses_or_answers(seed: int) -> None:
     chance = Random(seed)
     with TemporaryDirectory() as folder:
@@ -152,6 +152,21 @@ def test_l4_whatever_bytes_are_damaged_every_call_refuses_or_answers(seed: int) 
             damaged[at] = chance.choice([0, 0xFF, 0x80, chance.randrange(256), damaged[at] ^ 1 << chance.randrange(8)])
         path.write_bytes(damaged)
         _tried(path)
+
+
+def test_l4_a_file_whose_own_words_are_damaged_is_told_as_such(path: Path) -> None:
+    """SQLite quotes them in what it says of the file, and they are no text any more."""
+    whole = _file(path)
+    first = whole.index(b"CREATE TABLE session")
+    told = []
+    for at in range(first, first + 60):
+        path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+        with SQLiteStore(path) as store:
+            try:
+                load(store, "c-17")
+            except StoreError as error:
+                told.append(str(error))
+    assert any("is damaged. Restore the file from a backup" in text for text in told)
 
 
 COLUMNS = (

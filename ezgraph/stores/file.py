@@ -186,9 +186,8 @@ class SQLiteFile:
             )
             found = identity(self._file)
             _OPEN[found] += 1
-        leave = finalize(
-            self, _leave, connection, self._file, found
-        )  # at exit, too: or the log would be left beside the file
+        # At exit, too: or the log would be left beside the file.
+        leave = finalize(self, _leave, connection, self._file, found)
         try:
             self._place = Place(self._file, found, logged=self._prepare(connection) == "wal")
             # Bytes: text that is not UTF-8 is for the codec to refuse, with its session.
