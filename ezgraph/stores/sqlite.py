@@ -40,8 +40,8 @@ class SQLiteStore:
     """Keeps sessions in a file, for any number of threads and processes at once.
 
     The file is opened at first use and made where there is none.  It is in WAL mode: next to it stand `-wal`, `-shm`
-    and `-wal-of` while it is open.  A process that also opens the file by other means than SQLite takes the store's locks away: copy
-    sessions with `export` or `copy`, and the whole file with SQLite's own backup.
+    and `-wal-of` while it is open.  A process that also opens the file by other means than SQLite takes the store's
+    locks away: copy sessions with `export` or `copy`, and the whole file with SQLite's own backup.
 
     Args:
         path: The file.  Its folder must exist.  A relative one is of the folder in which the store is made.
