@@ -1,4 +1,4 @@
-"""What goes wrong, on purpose and without a clock: awaits that cancel, and stores that crash."""
+"""What goes wrong, on purpose and by no real clock: awaits that cancel, stores that crash, and time set by hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from typing import Any, Literal
 from ezgraph.session import Delta, Session
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
+
+
+class Clock:
+    """Seconds, set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Crash(BaseException):

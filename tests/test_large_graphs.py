@@ -4,69 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from itertools import pairwise
+from typing import Any
 
 import pytest
+from large import SHAPES, chain
 
-from ezgraph import END, Context, Graph, GraphNode, StageContext, TaskResult, Worker, task_result
+from ezgraph import Graph
 from ezgraph.activations import Row, Rows
 from ezgraph.algebra.lines import Line, LineCells, LineResults, LineSeries
-
-
-def worker(name: str) -> type[Worker[None, int]]:
-    class One(Worker[None, int]):
-        def run(self, ctx: Context[None]) -> TaskResult[int]:
-            return task_result(1)
-
-    One.__name__ = One.__qualname__ = name
-    return One
-
-
-def stage(name: str) -> type[GraphNode[None]]:
-    class One(GraphNode[None]):
-        def run(self, ctx: StageContext[None]) -> None: ...
-
-    One.__name__ = One.__qualname__ = name
-    return One
-
-
-def chain(size: int) -> Graph:
-    nodes = [worker(f"W{i}") for i in range(size)]
-    graph = Graph("chain", entry=nodes[0]).workers(*nodes)
-    for before, after in pairwise(nodes):
-        graph = graph.edge(before, after)
-    return graph.edge(nodes[-1], END)
-
-
-def fan(size: int) -> Graph:
-    first, *nodes, last = [worker(f"W{i}") for i in range(size)]
-    graph = Graph("fan", entry=first).workers(first, *nodes, last)
-    for node in nodes:
-        graph = graph.edge(first, node)
-    return graph.join(tuple(nodes), to=last).edge(last, END)
-
-
-def diamonds(size: int) -> Graph:
-    first, *nodes = [worker(f"W{i}") for i in range(size - 1)]
-    graph = Graph("diamonds", entry=first).workers(first, *nodes)
-    layers = [(first,), *zip(nodes[::2], nodes[1::2], strict=False)]
-    for before, after in pairwise(layers):
-        for node in after:
-            graph = graph.join(before, to=node)
-    for node in layers[-1]:
-        graph = graph.edge(node, END)
-    return graph
-
-
-def ring(size: int) -> Graph:
-    stages = [stage(f"S{i}") for i in range(size // 3)]
-    pairs = [(worker(f"A{i}"), worker(f"B{i}")) for i in range(len(stages))]
-    graph = Graph("ring", entry=stages[0]).stages(*stages).workers(*[node for pair in pairs for node in pair])
-    for at, (source, pair) in enumerate(zip(stages, pairs, strict=True)):
-        for node in pair:
-            graph = graph.edge(source, node)
-        graph = graph.join(pair, to=stages[(at + 1) % len(stages)])
-    return graph
 
 
 def calls(run: Callable[[], object]) -> int:
@@ -86,8 +31,8 @@ def calls(run: Callable[[], object]) -> int:
     return entered
 
 
-@pytest.mark.parametrize("shape", [chain, fan, diamonds, ring])
-def test_e8_compiling_costs_a_node_the_same_however_many_there_are(shape: Callable[[int], Graph]) -> None:
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+def test_e8_compiling_costs_a_node_the_same_however_many_there_are(shape: Callable[[int], Graph[Any]]) -> None:
     shape(12).compile()  # what is made once for all graphs
     few, many = (calls(shape(size).compile) / size for size in (99, 399))
     assert many <= 1.3 * few

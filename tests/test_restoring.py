@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import Clock
 from msgspec.structs import replace
 
 from ezgraph import (
@@ -78,16 +79,6 @@ class Night(GraphNode[None]):
 class Stray(GraphNode[None]):
     def run(self, ctx: StageContext[None]) -> Direct:
         return direct("nobody comes here")
-
-
-class Clock:
-    """Seconds, set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

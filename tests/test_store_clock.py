@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import Clock
 from msgspec.structs import replace
 from puppets import Play, app
 from store_laws import CODEC, commit, following, load
@@ -22,16 +23,6 @@ from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query
 from ezgraph.stores.memory import MemoryStore
 from ezgraph.stores.sqlite import SQLiteStore
-
-
-class Clock:
-    """Seconds, set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
