@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import (
     TYPE_CHECKING,
@@ -58,7 +58,17 @@ StageOutcome: TypeAlias = Route | str | None
 """What a stage's `on_exit` sees: the route, the reply's text, or None where it continues."""
 
 
-class Node(ABC, Generic[State, Shared_contra]):
+class _Inherited(ABCMeta):
+    """Abstract methods, without the rest of `abc`: a node is one by inheritance, and no class is registered as one.
+
+    To say that a class is none, `ABCMeta` asks each subclass there is: a graph's square, of its nodes.
+    """
+
+    __subclasscheck__ = type.__subclasscheck__
+    __instancecheck__ = type.__instancecheck__
+
+
+class Node(Generic[State, Shared_contra], metaclass=_Inherited):
     """A place in a graph.  Not for subclassing: use `Conversation`, `GraphNode` or `Worker`.
 
     An instance is built by the author and shared by all sessions; what belongs to a turn goes into its state.

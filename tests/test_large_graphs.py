@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from large import SHAPES, chain
+from large import SHAPES, chain, ring, worker
 
 from ezgraph import Graph
 from ezgraph.activations import Row, Rows
@@ -36,6 +36,15 @@ def test_e8_compiling_costs_a_node_the_same_however_many_there_are(shape: Callab
     shape(12).compile()  # what is made once for all graphs
     few, many = (calls(shape(size).compile) / size for size in (99, 399))
     assert many <= 1.3 * few
+
+
+def test_e8_compiling_costs_the_same_however_many_other_nodes_there_are() -> None:
+    """`abc` would ask each of them whether a stage is one."""
+    chain(2).compile()
+    alone = calls(ring(99).compile)
+    others = [worker(f"Other{i}") for i in range(3000)]
+    assert calls(ring(99).compile) <= 1.1 * alone
+    assert len(others) == 3000
 
 
 def test_e4_a_step_of_a_chain_costs_the_same_however_long_the_chain_is() -> None:
