@@ -28,7 +28,7 @@ class Restored:
 
     Attributes:
         session: As it was last committed, the policy's own.
-        status: It waits for input, has work left, or its graph has ended.
+        status: It waits for input, a step failed, it has other work left, or its graph has ended.
         idle: For how long nothing was written to it.
     """
 

@@ -32,8 +32,9 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 Status: TypeAlias = Literal["idle", "completed"]
 
-Standing: TypeAlias = Literal["idle", "unfinished", "completed"]
-"""Where a stored session stands: it waits for input, has work left (rule G6), or its graph has ended."""
+Standing: TypeAlias = Literal["idle", "failed", "unfinished", "completed"]
+"""Where a stored session stands: it waits for input; a step failed, and `arecover` runs it again; it has other work
+left, under way or broken off (rule G6); or its graph has ended."""
 
 
 class Head(Struct, frozen=True, gc=False):
@@ -134,6 +135,13 @@ class Session(Struct, frozen=True, eq=False, gc=False):
     journal: Mapping[Place, tuple[Note, ...]] = {}
     incarnation: int = 0
 
+    @property
+    def failure(self) -> ErrorRecord | None:
+        """What failed last, where the session stands as `failed`; None where it does not."""
+        if standing(self) != "failed":
+            return None
+        return next((record for record in reversed(self.errors) if record.level == "error"), None)
+
     def __eq__(self, other: object) -> bool:
         """Equal where what they hold is.
 
@@ -166,6 +174,25 @@ class Session(Struct, frozen=True, eq=False, gc=False):
 
     def __hash__(self) -> int:
         return hash((self.id, self.graph))
+
+
+def standing(session: Session) -> Standing:
+    """Where a session stands, for who lists them."""
+    head, opened = session.head, session.activation
+    failed = head.raised or (opened is not None and bool(opened.marks))
+    return standing_of(head.cursor, owed=head.owed, opened=opened is not None, failed=failed)
+
+
+def standing_of(cursor: object, *, owed: bool, opened: bool, failed: bool) -> Standing:
+    """Where a session stands, by its cursor, whether that is owed a run, open work, and whether a step of it failed."""
+    if owed or opened:
+        return "failed" if failed else "unfinished"
+    return "completed" if cursor == END else "idle"
+
+
+def is_completed(session: Session) -> bool:
+    """Whether the graph has ended for this session."""
+    return session.head.cursor == END
 
 
 class Delta(Struct, frozen=True, gc=False):

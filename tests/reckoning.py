@@ -76,6 +76,18 @@ def work_left(state: State) -> list[str]:
     return [*left, "J"] if any(w in JOINED for w in workers) else left
 
 
+def to_recover(state: State) -> list[str]:
+    """The nodes that a recovery would run."""
+    return [state["cursor"]] if state["raised"] else work_left(state)
+
+
+def standing(state: State) -> str:
+    """Where it stands, for who lists sessions."""
+    if state["raised"] or (state["open"] is not None and state["open"]["marks"]):
+        return "failed"
+    return "unfinished" if work_left(state) else "completed" if state["cursor"] == "END" else "idle"
+
+
 def begun(state: State, text: str, limit: int) -> State:
     """The session as input finds it; nothing is committed yet."""
     new = deepcopy(state)

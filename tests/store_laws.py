@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from inspect import isawaitable
 from threading import Barrier, Thread
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from strategies import Kept, exactly
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, WrongGraph
 from ezgraph.histories import Addition
 from ezgraph.messages import user
-from ezgraph.session import CONTEXT, END, Delta, Head, Session, apply
+from ezgraph.session import CONTEXT, END, Delta, Head, Session, Standing, apply
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Entry, Query, Store
 
@@ -269,6 +269,7 @@ def law_sessions_are_found_by_what_they_are(opened: Opener) -> None:
         commit(store, None, Delta("b", "claims", 1, Head(END)))
         commit(store, None, Delta("c", "claims", 1, Head("Intake", owed=True)))
         commit(store, None, Delta("d", "orders", 1, Head("Basket")), orders)
+        commit(store, None, Delta("e", "orders", 1, Head("Basket", owed=True, raised=True)), orders)
         commit(store, waiting, following(waiting, session="a"))
 
         def found(**query: Any) -> list[str]:
@@ -281,12 +282,12 @@ def law_sessions_are_found_by_what_they_are(opened: Opener) -> None:
         assert again is not None
         assert (again.session, again.updated) == ("a", first.updated)
         assert again.idle >= first.idle >= 0
-        assert now(store.entry("e")) is None
-        assert found() == ["a", "b", "c", "d"]
+        assert now(store.entry("f")) is None
+        assert found() == ["a", "b", "c", "d", "e"]
         assert found(graph="claims") == ["a", "b", "c"]
         assert found(cursor="Intake") == ["a", "c"]
-        assert [found(status=one) for one in ("idle", "completed", "unfinished")] == [["a", "d"], ["b"], ["c"]]
-        assert (found(idle=0), found(idle=3600)) == (["a", "b", "c", "d"], [])
+        assert [found(status=one) for one in get_args(Standing)] == [["a", "d"], ["e"], ["c"], ["b"]]
+        assert (found(idle=0), found(idle=3600)) == (["a", "b", "c", "d", "e"], [])
         assert (found(limit=2), found(limit=2, after="b"), found(limit=0)) == (["a", "b"], ["c", "d"], [])
         assert found(graph="claims", status="idle", cursor="Basket") == []
 

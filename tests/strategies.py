@@ -267,15 +267,21 @@ spending: st.SearchStrategy[dict[str, Usage]] = st.dictionaries(st.sampled_from(
 
 
 def _heads(cursors: tuple[str, ...], before: st.SearchStrategy[Head | None]) -> st.SearchStrategy[Head]:
-    return st.builds(
+    made = st.builds(
         Head, st.sampled_from(cursors), st.booleans(), st.booleans(), counts, counts, st.none() | messages, before
     )
+    return made.map(_whole)
+
+
+def _whole(head: Head) -> Head:
+    """No run is owed at END, and none has raised that is not owed."""
+    owed = head.owed and head.cursor != END
+    return replace(head, owed=owed, raised=owed and head.raised)
 
 
 def heads(of: Kept) -> st.SearchStrategy[Head]:
     """Where a session stands; one that a step of its first turn has written to knows where input found it."""
-    made = _heads((*of.cursors, END), st.none() | _heads(of.cursors, st.none()))
-    return made.map(lambda head: replace(head, owed=False) if head.cursor == END else head)  # no run is owed there
+    return _heads((*of.cursors, END), st.none() | _heads(of.cursors, st.none()))
 
 
 @st.composite

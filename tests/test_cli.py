@@ -394,6 +394,44 @@ def test_g6_what_a_turn_left_unfinished_is_done_before_the_next(
     ]
 
 
+STAGES = """
+from __future__ import annotations
+import atexit
+from pathlib import Path
+from ezgraph import *
+from ezgraph.stores.sqlite import SQLiteStore
+
+class Hears(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Go[Tells]:
+        return go(Tells).with_message(f"about {ctx.incoming.text}")
+
+class Tells(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> DirectTo[Hears]:
+        tries = int(Path("tries").read_text())
+        Path("tries").write_text(str(tries - 1))
+        if tries > 0:
+            raise OSError("the line is dead")
+        return direct_to(Hears, ctx.incoming.text)
+
+app = Graph("stages", entry=Hears).stages(Tells).compile(store=SQLiteStore("stages.db"))
+atexit.register(app._executor.store.close)
+"""
+
+
+@pytest.mark.parametrize(("tries", "out"), [(1, "about one\nabout two\n"), (2, "two\n")])
+def test_g6_a_stage_that_failed_runs_again_when_a_chat_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tries: int, out: str
+) -> None:
+    """Where it fails again the chat goes on: what is typed then takes its place."""
+    (folder / "stages.py").write_text(STAGES)
+    (folder / "tries").write_text(str(tries))
+    assert talk(monkeypatch, "one\n", target="stages.py:app") == 1
+    assert capsys.readouterr().err.startswith("StepFailed: Tells raised OSError: the line is dead")
+    assert talk(monkeypatch, "two\n", target="stages.py:app") == tries - 1
+    told = capsys.readouterr()
+    assert (told.out, told.err.startswith(GOING_ON)) == (out, True)
+
+
 def test_g6_a_session_that_recovery_completes_takes_no_more(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -86,6 +86,8 @@ def test_l1_sessions_are_listed_one_a_line(say: Any, kept: Path) -> None:
     ]
     for options, ids in (
         ("--status idle", ["c-17"]),
+        ("--status unfinished", ["c-18"]),
+        ("--status failed", []),
         ("--cursor END", ["c-19"]),
         ("--graph orders", []),
         ("--after c-17 --limit 1", ["c-18"]),
@@ -93,6 +95,14 @@ def test_l1_sessions_are_listed_one_a_line(say: Any, kept: Path) -> None:
         ("--idle-days 36500", []),
     ):
         assert [line.split("\t")[0] for line in say(f"sessions list kept.db {options}").out.splitlines()] == ids
+
+
+def test_l1_sessions_whose_step_failed_are_listed_apart(say: Any, kept: Path) -> None:
+    """They wait for someone to mend what failed, not for input, and not because a process died."""
+    with SQLiteStore(kept) as store:
+        commit(store, None, Delta("c-20", "claims", 1, Head("Intake", owed=True, raised=True)))
+    assert say("sessions list kept.db --status failed").out.startswith("c-20\tclaims\t1\t1\tIntake\tfailed\t")
+    assert say("sessions list kept.db --status unfinished").out.startswith("c-18\t")
 
 
 def test_l1_a_session_is_shown_as_plain_json(say: Any, kept: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,11 @@ from types import ModuleType
 
 import pytest
 
-from ezgraph import END, ToolCall
+from ezgraph import END, BranchFailed, StepFailed, ToolCall
 from ezgraph.models import Call, Model, ModelReply, ModelRequest, call
 from ezgraph.runtime.compiled import CompiledGraph
 from ezgraph.runtime.events import Event, Listener, ToolCalled
-from ezgraph.session import Delta, Session
+from ezgraph.session import Delta, Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 from ezgraph.stores.memory import MemoryStore
@@ -48,10 +49,12 @@ def close(module: ModuleType) -> None:
     module.app._executor.store.close()
 
 
-def compiled(module: ModuleType, store: Store, listener: Listener | None = None) -> CompiledGraph:
+def compiled(
+    module: ModuleType, store: Store, listener: Listener | None = None, model: Model | None = None
+) -> CompiledGraph:
     """The desk, over another store."""
     app: CompiledGraph = module.claims.compile(
-        store=store, model=module.Reader(), end_session=[module.Intake, module.Settlement], listener=listener
+        store=store, model=model or module.Reader(), end_session=[module.Intake, module.Settlement], listener=listener
     )
     return app
 
@@ -165,6 +168,53 @@ def test_l3_killed_after_any_commit_it_recovers_and_ends_the_same(
     # In each of three reports after Intake and either worker, in the two that lead to an offer after Review, and
     # wherever a call has finished and its step has not.
     assert recovered == 3 * 3 + 2 + len(calls)
+
+
+class Moody:
+    """A model that fails the once, when it has been asked so many times."""
+
+    def __init__(self, model: Model, asked: int) -> None:
+        self.model, self.left = model, asked
+
+    async def respond(self, request: ModelRequest, /) -> ModelReply:
+        self.left -= 1
+        if not self.left:
+            raise OSError("the line is dead")
+        return await self.model.respond(request)
+
+
+def test_g6_failed_at_any_model_call_a_second_run_recovers_and_ends_the_same(
+    claims: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether a turn's first step, a stage that a `go` led to, or a branch: no one says anything twice."""
+
+    def play(session: str, model: Model) -> Session:
+        monkeypatch.setattr(claims, "app", compiled(claims, store, None, model))
+        asyncio.run(claims.play(session))
+        after: Session = claims.app.load(session)
+        return after
+
+    with SQLiteStore("claims.db") as store:
+        counted = Moody(claims.Reader(), 0)
+        whole = play("whole", counted)
+        stood: Counter[tuple[str, str]] = Counter()
+        for asked in range(1, 1 - counted.left):
+            session = f"failed-{asked}"
+            with pytest.raises((StepFailed, BranchFailed)):
+                play(session, Moody(claims.Reader(), asked))
+            left: Session = claims.app.load(session)
+            stood[standing(left), left.errors[-1].node] += 1
+            capsys.readouterr()
+            after = play(session, claims.Reader())
+            recovered = "(going on with what was interrupted)" in capsys.readouterr().out
+            assert recovered == (standing(left) == "failed"), asked
+            assert (after.cells, after.histories, after.head.cursor) == (whole.cells, whole.histories, END), asked
+    assert stood == {
+        ("idle", "Intake"): 17,  # a turn's first step: the customer's line is to be said again
+        ("idle", "Settlement"): 3,
+        ("failed", "Settlement"): 2,  # where a `go` had led
+        ("failed", "Tracing"): 3,  # a branch
+    }
 
 
 # ---------------------------------------------------------------------------------------------- what strangers may type

@@ -41,7 +41,7 @@ from ezgraph import (
     user,
 )
 from ezgraph.models import ModelReply, ModelRequest
-from ezgraph.session import CONTEXT, END, Session
+from ezgraph.session import CONTEXT, END, Session, standing
 from ezgraph.stores.sqlite import SQLiteStore
 
 Call = Callable[[], Awaitable[Turn]]
@@ -418,7 +418,9 @@ class Machine(RuleBasedStateMachine):
             assert seen_in(found) == reckoning.shown(expected)
             if found is not None:
                 assert found.head.cursor in {*STAGES, END}
-                assert len(self.app.unfinished(found)) == len(reckoning.work_left(expected))
+                assert len(self.app.unfinished(found)) == len(reckoning.to_recover(expected))
+                assert standing(found) == reckoning.standing(expected)
+                assert (found.failure is None) == (standing(found) != "failed")
 
 
 TestMachine = Machine.TestCase

@@ -801,6 +801,41 @@ def test_e12_a_job_that_joins_a_stage_waits_there(store: Any) -> None:
     assert compiled.invoke("and?", session="j").reply == "40"
 
 
+class Sorts(GraphNode[None]):
+    """By the edges of its graph."""
+
+    def run(self, ctx: StageContext[None]) -> None:
+        return None
+
+
+class Scatters(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Square]:
+        return scatter(Square, (1, 2))
+
+
+class ScattersNothing(GraphNode[None]):
+    def run(self, ctx: StageContext[None]) -> Fanout[Square]:
+        return scatter(Square, ())
+
+
+@pytest.mark.parametrize(
+    ("stage", "last"),
+    [(Sorts, (Left,)), (Two, (Left, Right)), (Scatters, (Square,)), (ScattersNothing, (Square,))],
+)
+@pytest.mark.parametrize(("at_end", "stands"), [("complete", ("completed", END)), ("wait", ("idle", "Fetch"))])
+def test_e12_a_job_ends_though_a_stage_opened_its_last_branches(
+    store: Any, stage: type[GraphNode[None]], last: tuple[type[Worker[Any, Any]], ...], at_end: Any, stands: Any
+) -> None:
+    """Rules A9, H6: the drawing shows END, and END it is, whoever opened the branches that led there."""
+    graph = Graph("job", entry=Fetch).stages(stage).workers(*last).join((Fetch,), to=stage)
+    for worker in last:
+        graph = graph.edge(worker, END)
+    if stage is Sorts:
+        graph = graph.edge(Sorts, Left)
+    turn = graph.compile(store=store, at_end=at_end).invoke(session="j")
+    assert ((turn.status, turn.cursor), turn.reply) == (stands, None)
+
+
 def test_e12_at_end_wait_makes_the_entry_the_cursor_again() -> None:
     app = Graph("job", entry=Fetch).edge(Fetch, END).compile(at_end="wait")
     assert [app.invoke(session="j").cursor for _ in range(2)] == ["Fetch", "Fetch"]

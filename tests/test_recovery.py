@@ -145,8 +145,12 @@ def test_g6_recovery_enters_the_stage_that_a_go_led_to_and_nothing_else() -> Non
     with pytest.raises(StepFailed):
         graph.invoke("hello", session="s")
     session = graph.load("s")
-    assert (session.head.cursor, graph.unfinished(session)) == ("B", ())
+    left = ("B failed, and runs again unless new input comes first",)
+    assert (session.head.cursor, graph.unfinished(session)) == ("B", left)
+    assert session.failure == session.errors[-1]
+    assert session.errors[-1].node == "B"
     assert graph.recover("s").reply == "for you"
+    assert graph.load("s").failure is None
     assert play.runs == {"A": 1, "B": 2}
     assert told(graph.load("s")) == [("user", "hello"), ("user", "for you"), ("assistant", "for you")]
     assert graph.recover("s").reply is None

@@ -37,7 +37,6 @@ from ezgraph.algebra.scheduling import (
     begun,
     follows,
     held,
-    is_completed,
     is_enabled,
     is_owed,
     new_session,
@@ -50,7 +49,7 @@ from ezgraph.algebra.settling import CONTINUE, Answer, Failed, Outcome, Publishe
 from ezgraph.compilation import plan_of
 from ezgraph.messages import Usage, user
 from ezgraph.plan import Plan, Wiring
-from ezgraph.session import Session, apply
+from ezgraph.session import Session, apply, is_completed
 
 NAMES = ("A", "B", "C", "D", "E")
 

@@ -40,7 +40,7 @@ from ezgraph.errors import (
     StoreUnavailable,
     VersionMismatch,
 )
-from ezgraph.session import Delta, ErrorRecord, Head, Session, apply
+from ezgraph.session import Delta, ErrorRecord, Head, Session, apply, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query
 from ezgraph.stores.file import APPLICATION_ID, KINDS, SCHEMA, SQLiteFile, Sync
@@ -563,27 +563,31 @@ def test_l5_an_older_program_does_not_write_over_what_a_newer_one_wrote(path: Pa
 @pytest.mark.parametrize(
     ("head", "opened", "status"),
     [
-        ({"cursor": "Intake"}, False, "idle"),
-        ({"cursor": "Intake", "owed": True}, False, "unfinished"),
-        ({"cursor": "Intake", "owed": True, "raised": True}, False, "idle"),
-        ({"cursor": "Intake"}, True, "unfinished"),
-        ({"cursor": "END"}, False, "completed"),
+        ({"cursor": "Intake"}, None, "idle"),
+        ({"cursor": "Intake", "owed": True}, None, "unfinished"),
+        ({"cursor": "Intake", "owed": True, "raised": True}, None, "failed"),
+        ({"cursor": "Intake"}, (), "unfinished"),
+        ({"cursor": "Intake"}, (("Check", None),), "failed"),
+        ({"cursor": "END"}, None, "completed"),
     ],
 )
 def test_l1_a_session_stands_the_same_whoever_wrote_it(
-    path: Path, store: str, head: dict[str, Any], opened: Any, status: str
+    path: Path, store: str, head: dict[str, Any], opened: tuple[Any, ...] | None, status: str
 ) -> None:
-    """As a document that was added, and as a commit."""
+    """As a document that was added, and as a commit; `opened` has the marks of its activation."""
     kept: Any = MemoryStore() if store == "memory" else SQLiteStore(path)
-    activation = {"id": 1, "parent": "Intake", "roots": ["Check"], "depth": 1}
-    document = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": head}
-    kept.add({"added": document | ({"activation": activation} if opened else {})})
+    document: dict[str, Any] = {"format": 1, "graph": "claims", "version": 1, "revision": 1, "head": head}
+    if opened is not None:
+        marks = [list(mark) for mark in opened]
+        document["activation"] = {"id": 1, "parent": "Intake", "roots": ["Check"], "depth": 1, "marks": marks}
+    kept.add({"added": document})
     codec = Codec("claims", {"Intake": int, "Check": int}, {"Check": int})
     session = codec.read("added", kept.export("added"), store="here")
     after = replace(session, id="written")
-    delta = Delta("written", "claims", 1, session.head, opened=session.activation)
+    delta = Delta("written", "claims", 1, session.head, opened=session.activation, marks=opened or ())
     kept.commit(after, delta, codec)
     assert {entry.session: entry.status for entry in kept.find(Query())} == {"added": status, "written": status}
+    assert standing(kept.load("written", codec)) == status
     if store == "SQLite":
         kept.close()
 

@@ -14,7 +14,7 @@ from ezgraph.activations import Activation, Place
 from ezgraph.algebra.lines import Line, LineCells, LineResults, LineSeries
 from ezgraph.messages import Message
 from ezgraph.plan import Closure, Plan
-from ezgraph.session import END, NOTHING, Delta, Head, Limits, Session, Standing
+from ezgraph.session import NOTHING, Delta, Head, Limits, Session
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -265,6 +265,14 @@ def seen_by(plan: Plan, session: Session, step: Step) -> Seen | Session:
 # -------------------------------------------------------------------------------------------------------- what is left
 
 
+def to_recover(plan: Plan, session: Session) -> tuple[str, ...]:
+    """What `arecover` would go on with, in words: the work left, or a stage's step that failed.  Rule G6."""
+    head = session.head
+    if head.raised:
+        return (f"{head.cursor} failed, and runs again unless new input comes first",)
+    return work_left(plan, session)
+
+
 def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
     """What new input would run over, in words; empty where nothing is left.  Rule G6."""
     head, activation = session.head, session.activation
@@ -297,19 +305,3 @@ def work_left(plan: Plan, session: Session) -> tuple[str, ...]:
 
 def _is_done(closure: Closure, activation: Activation, worker: str) -> bool:
     return activation.rows.count(worker) == (items_of(activation) if worker in closure.each else 1)
-
-
-def standing(session: Session) -> Standing:
-    """Where a session stands, for who lists them."""
-    head = session.head
-    return standing_of(head.cursor, owed=head.owed and not head.raised, opened=session.activation is not None)
-
-
-def standing_of(cursor: object, *, owed: bool, opened: bool) -> Standing:
-    """Where a session stands, by its cursor, whether that is owed a run that has not raised, and open work."""
-    return "unfinished" if owed or opened else "completed" if cursor == END else "idle"
-
-
-def is_completed(session: Session) -> bool:
-    """Whether the graph has ended for this session."""
-    return session.head.cursor == END

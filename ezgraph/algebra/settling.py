@@ -312,7 +312,7 @@ def _closed(plan: Plan, session: Session, activation: Activation, run: int) -> D
 
 
 def _after_all(plan: Plan, parent: str) -> str:
-    """The cursor once every branch has ended and no stage was joined: rule A9, and for a job H6."""
-    if plan.nodes[parent].placement == "conversation":
+    """The cursor once every branch has ended and no stage was joined: rule A9, and in a job H6, whoever opened it."""
+    if plan.nodes[plan.entry].placement == "conversation":
         return parent
     return END if plan.wiring.at_end == "complete" else plan.entry

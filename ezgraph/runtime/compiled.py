@@ -14,11 +14,10 @@ from ezgraph.algebra.restoring import restoring
 from ezgraph.algebra.scheduling import (
     abandoning,
     begun,
-    is_completed,
     is_owed,
     new_session,
     recovering,
-    standing,
+    to_recover,
     work_left,
 )
 from ezgraph.compilation import plan_of
@@ -49,7 +48,7 @@ from ezgraph.runtime.given import (
     check_steps,
 )
 from ezgraph.runtime.stream import Stream
-from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, check_session, unshared
+from ezgraph.session import CONTEXT, Delta, Session, Turn, apply, check_session, is_completed, standing, unshared
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Archive, Query, Store, new_incarnation
 from ezgraph.stores.memory import MemoryStore
@@ -372,8 +371,11 @@ class CompiledGraph:
         return cast("Value", state)
 
     def unfinished(self, session: Session) -> tuple[str, ...]:
-        """What an earlier turn left undone in a loaded session, in words; empty where nothing is.  Rule G6."""
-        return work_left(self.plan, session)
+        """What `arecover` would go on with in a loaded session, in words; empty where nothing is left.  Rule G6.
+
+        New input is refused as long as there is any, but for a stage's step that failed: that is dropped for it.
+        """
+        return to_recover(self.plan, session)
 
     def mermaid(self) -> str:
         """The graph as a Mermaid flowchart, with exactly the edges it has."""

@@ -14,7 +14,7 @@ from typing import Any, Never, final
 
 from ezgraph.activations import Place
 from ezgraph.algebra.journalling import noting
-from ezgraph.algebra.scheduling import Step, follows, held, is_completed, ready
+from ezgraph.algebra.scheduling import Step, follows, held, ready
 from ezgraph.algebra.settling import Failed, Outcome, Published, cursor_settled, settle, settle_all
 from ezgraph.errors import BranchFailed, EzGraphError, NodeError, StateTypeError, StepFailed, StepLimit
 from ezgraph.errors.words import said
@@ -27,7 +27,7 @@ from ezgraph.runtime.context import Context
 from ezgraph.runtime.events import Listener, StepPublished, StepRaised, StepStarted
 from ezgraph.runtime.journal import Journal
 from ezgraph.runtime.steps import context_of, run_node
-from ezgraph.session import Delta, Session, Status, Turn, apply
+from ezgraph.session import Delta, Session, Status, Turn, apply, is_completed
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Store
 

@@ -32,7 +32,7 @@ class Entry:
         version: The version of the graph that wrote it.
         revision: How many commits it has had.
         cursor: The id of the node that owns the next turn, or END.
-        status: It waits for input, has work left, or its graph has ended.
+        status: It waits for input, a step failed, it has other work left, or its graph has ended.
         created: When it began, in seconds since 1970 (UTC).
         updated: When it was last written.
         idle: How long ago that was by the store's clock, in seconds, and 0 where the clock went back; outside equality.

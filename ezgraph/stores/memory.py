@@ -11,10 +11,9 @@ from typing import final
 from attrs import define
 from msgspec.structs import replace
 
-from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, NoSuchSession, RevisionConflict, SessionExists, VersionMismatch
 from ezgraph.numbers import json_of, value_of
-from ezgraph.session import Delta, Session, check_session
+from ezgraph.session import Delta, Session, check_session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.contract import Entry, Query, new_incarnation
 from ezgraph.stores.parts import Document, Summary, Unreadable, check, summary_of, written_as_json

@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import DecodeError
 
-from ezgraph.algebra.scheduling import standing_of
 from ezgraph.numbers import TooLarge, json_of, value_of, without_long
-from ezgraph.session import Session, Standing
+from ezgraph.session import Session, Standing, standing_of
 from ezgraph.shapes import MAX_DEPTH
 
 FORMAT: Final = 1
@@ -258,8 +257,9 @@ def summary_of(document: object) -> Summary:
     head = document.get("head")
     if type(head) is not dict or type(cursor := head.get("cursor")) is not str:
         raise Unreadable("$.head.cursor", "is not the id of a node")
-    owed = head.get("owed") is True and head.get("raised") is not True
-    status = standing_of(cursor, owed=owed, opened=document.get("activation") is not None)
+    opened = document.get("activation")
+    failed = head.get("raised") is True or (type(opened) is dict and bool(opened.get("marks")))
+    status = standing_of(cursor, owed=head.get("owed") is True, opened=opened is not None, failed=failed)
     return Summary(graph, cast("int", version), cast("int", revision), cursor, status)
 
 

@@ -9,9 +9,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ezgraph.algebra.scheduling import standing
 from ezgraph.errors import CorruptSession, RevisionConflict, VersionMismatch
-from ezgraph.session import Session
+from ezgraph.session import Session, standing
 from ezgraph.stores.codec import Codec
 from ezgraph.stores.file import KINDS
 from ezgraph.stores.group import Refusal, Write

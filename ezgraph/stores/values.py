@@ -78,17 +78,10 @@ class Values(Plain):
         stages = [name for name in states if name != CONTEXT and (name not in outputs or name == entry)]  # rule B4
         stage, worker, count = Literal[(*stages,)], Literal[(*outputs,)], Annotated[int, Meta(ge=0)]
         load_before, dump_before = self._part(Head, cursor=stage, before=None)
-        self.register_structure_hook(before, load_before)
+        self.register_structure_hook(before, _whole_head(load_before))
         self.register_unstructure_hook(before, dump_before)
         load_head, _ = self._part(Head, cursor=Literal[(*stages, END)], before=_maybe(before))
-
-        def load_whole_head(value: Any, tp: Any) -> Any:
-            head = load_head(value, tp)
-            if head.owed and head.cursor == END:
-                raise Misfit("no run owed at END", value)
-            return head
-
-        self.register_structure_hook(Head, load_whole_head)
+        self.register_structure_hook(Head, _whole_head(load_head))
         kinds = _Made(
             outputs,
             lambda name, tp: self._hooks(
@@ -237,6 +230,20 @@ def _each_once(rows: Sequence[Row]) -> Sequence[Row]:
     if len({row.place for row in rows}) != len(rows):
         raise Misfit("one row for each place", list(rows))
     return rows
+
+
+def _whole_head(load: Hook) -> Hook:
+    """A head, refused where what it says of its cursor's run goes with no other."""
+
+    def whole(value: Any, tp: Any) -> Any:
+        head = load(value, tp)
+        if head.owed and head.cursor == END:
+            raise Misfit("no run owed at END", value)
+        if head.raised and not head.owed:
+            raise Misfit("a run owed where the last one raised", value)
+        return head
+
+    return whole
 
 
 def _by_place(notes: Sequence[Note]) -> dict[Place, tuple[Note, ...]]:
